@@ -88,7 +88,11 @@ def make_env(team: Team | None = None, name: str = "", **fields: Any) -> Env:
 
 
 def make_group(
-    team: Team | None = None, name: str = "1c2g", env: Env | None = None, shape: InstanceType | None = None, **bounds: Any
+    team: Team | None = None,
+    name: str = "1c2g",
+    env: Env | None = None,
+    shape: InstanceType | None = None,
+    **bounds: Any,
 ) -> ScalingGroup:
     """The first group of an env becomes its default."""
     env = env or make_env(team)
