@@ -1,0 +1,249 @@
+"""The verbs of a claim: request, deliver, give back, cancel, expire. Each is one short transaction.
+
+Synchronous on purpose: the edge calls them from its fixed executor (design, Claims). States are compare-and-set here
+as in `transitions`; the claim's row is always locked before its sandbox's, so that no two verbs deadlock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+
+from pools.errors import Conflict, QuotaExceeded
+
+from . import live, times, transitions, wakes
+from .lifecycle import EndReason, State
+from .matcher import Bound, match
+from .transitions import LIVE_ONLY, MOVED, run
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a caller asks for. `timeout` and `wait` in seconds; `wait` is how long the claim may queue."""
+
+    team_id: int
+    group_id: int
+    timeout: int
+    metadata: dict[str, str] = field(default_factory=dict)
+    wait: float = times.CLAIM_DEADLINE
+    idempotency_key: str | None = None
+    request_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A claim in the queue, or bound at once; `replayed` when the same request was answered before."""
+
+    claim_id: int
+    bound: Bound | None
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The claim will never be bound: it was cancelled or expired, or its sandbox ended."""
+
+    reason: str
+
+
+def request(wanted: Wanted, edge: str) -> Ticket:
+    """Queue a claim for a caller that waits in the process `edge`, and bind what can be bound.
+
+    Raises Conflict when the idempotency key was used for another body or its first use is still under way, and
+    QuotaExceeded when the team has all its quota claimed, so that waiting cannot help.
+    """
+    with transaction.atomic():
+        claim_id = insert(wanted, edge)
+        if claim_id is None:
+            return replay(wanted)
+        bound = match(wanted.group_id).get(claim_id)
+        if bound is None:
+            refuse_if_quota_is_claimed(wanted.team_id)
+            tell_queue_changed([(wanted.team_id, wanted.group_id)])
+            wakes.wake_group(wanted.group_id)
+    return Ticket(claim_id, bound)
+
+
+def insert(wanted: Wanted, edge: str) -> int | None:
+    """The new claim's id, or None when its idempotency key is taken."""
+    rows = run(
+        """INSERT INTO sandboxes_claim (team_id, group_id, edge, timeout, metadata, idempotency_key, request_digest,
+                                        deadline_at)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, now() + make_interval(secs => %s))
+        ON CONFLICT (team_id, idempotency_key) WHERE state IN ('queued', 'bound', 'delivered') DO NOTHING
+        RETURNING id""",
+        [
+            wanted.team_id,
+            wanted.group_id,
+            edge,
+            wanted.timeout,
+            json.dumps(wanted.metadata),
+            wanted.idempotency_key,
+            wanted.request_digest,
+            wanted.wait,
+        ],
+    )
+    return int(rows[0][0]) if rows else None
+
+
+def replay(wanted: Wanted) -> Ticket:
+    """The answer that the same idempotency key got before."""
+    rows = run(
+        f"""SELECT c.id, c.state, c.request_digest, s.id, s.pod_ip, s.end_at
+          FROM sandboxes_claim c LEFT JOIN sandboxes_sandbox s ON s.id = c.sandbox_id AND s.state = 'claimed' AND {LIVE_ONLY}
+         WHERE c.team_id = %s AND c.idempotency_key = %s AND c.state IN ('queued', 'bound', 'delivered')""",
+        [wanted.team_id, wanted.idempotency_key],
+    )
+    if not rows:
+        raise Conflict("The first request with this Idempotency-Key has just failed; use a new key.", code=IN_PROGRESS)
+    claim_id, state, digest, sandbox_id, pod_ip, end_at = rows[0]
+    if digest != wanted.request_digest:
+        raise Conflict("This Idempotency-Key was used with another body; use a new key.", code=MISMATCH)
+    if state != "delivered":
+        raise Conflict("The first request with this Idempotency-Key is still under way; wait for it.", code=IN_PROGRESS)
+    if sandbox_id is None:
+        raise Conflict("The sandbox of this Idempotency-Key has ended; use a new key.", code=MISMATCH)
+    return Ticket(claim_id, Bound(claim_id, sandbox_id, pod_ip, end_at), replayed=True)
+
+
+IN_PROGRESS = "idempotency_in_progress"
+MISMATCH = "idempotency_request_mismatch"
+
+
+def refuse_if_quota_is_claimed(team_id: int) -> None:
+    rows = run(
+        f"""SELECT q.max_sandboxes, (SELECT count(*) FROM (SELECT 1 FROM sandboxes_sandbox s
+                WHERE s.team_id = q.team_id AND s.state = 'claimed' AND {LIVE_ONLY} LIMIT q.max_sandboxes) c)
+          FROM pools_quota q WHERE q.team_id = %s""",
+        [team_id],
+    )
+    limit, claimed = rows[0] if rows else (0, 0)
+    if claimed >= limit:
+        text = f"All {limit} sandboxes of your team's quota are claimed ({claimed} in use). Kill some or ask for more quota."
+        raise QuotaExceeded(text, field="quota")
+
+
+def bound(claim_ids: Sequence[int]) -> dict[int, Bound | Lost]:
+    """What became of waiting claims; those still queued are not in the answer. One query for a whole process."""
+    rows = run(
+        f"""SELECT c.id, c.state, c.reason, s.id, s.pod_ip, s.end_at
+          FROM sandboxes_claim c LEFT JOIN sandboxes_sandbox s ON s.id = c.sandbox_id AND s.state = 'claimed' AND {LIVE_ONLY}
+         WHERE c.id = ANY(%s) AND c.state <> 'queued'""",
+        [list(claim_ids)],
+    )
+    return {row[0]: outcome(*row) for row in rows}
+
+
+def outcome(
+    claim_id: int, state: str, reason: str, sandbox_id: str | None, pod_ip: str, end_at: datetime
+) -> Bound | Lost:
+    if state in ("bound", "delivered") and sandbox_id:
+        return Bound(claim_id, sandbox_id, pod_ip, end_at)
+    return Lost(reason or f"claim {state}")
+
+
+def deliver(claim_id: int) -> datetime | None:
+    """bound -> delivered, just before the 201: the sandbox lives `timeout` from now. None = lost meanwhile."""
+    moved = transitions.move(
+        f"""WITH claim AS MATERIALIZED (
+               SELECT id, sandbox_id, timeout FROM sandboxes_claim WHERE id = %s AND state = 'bound' FOR UPDATE),
+        moved AS (
+               UPDATE sandboxes_sandbox s SET rev = s.rev + 1, delivered_at = now(),
+                      end_at = now() + make_interval(secs => claim.timeout)
+                 FROM claim WHERE s.id = claim.sandbox_id AND s.state = 'claimed' AND s.claim_id = claim.id AND {LIVE_ONLY}
+               RETURNING {MOVED}),
+        done AS (UPDATE sandboxes_claim c SET state = 'delivered', delivered_at = now(), finished_at = now()
+                   FROM moved WHERE c.id = moved.claim_id)
+        SELECT * FROM moved""",
+        [claim_id],
+    )
+    return moved[0].end_at if moved else None
+
+
+def give_back(claim_id: int, reason: str, *, replace: bool) -> Bound | None:
+    """Arming failed: the sandbox is dirty and ends. With `replace` the claim takes its old place in the queue."""
+    with transaction.atomic():
+        rows = run(
+            """WITH claim AS MATERIALIZED (
+                   SELECT id, sandbox_id FROM sandboxes_claim WHERE id = %s AND state = 'bound' FOR UPDATE)
+            UPDATE sandboxes_claim c SET sandbox_id = NULL, bound_at = NULL, state = %s, reason = %s,
+                   finished_at = CASE WHEN %s THEN NULL ELSE now() END
+              FROM claim WHERE c.id = claim.id RETURNING claim.sandbox_id, c.group_id""",
+            [claim_id, "queued" if replace else "cancelled", reason, replace],
+        )
+        if not rows:
+            return None
+        sandbox_id, group_id = rows[0]
+        failed = transitions.stop([sandbox_id], EndReason.NOT_ARMED, "edge", reason, only=[State.CLAIMED])
+        transitions.note(failed, "not_armed", reason)
+        wakes.wake_group(group_id)
+        return match(group_id).get(claim_id) if replace else None
+
+
+def cancel(claim_ids: Sequence[int], reason: str) -> None:
+    """The callers are gone. What they had been bound to is dirty and ends, never idle again."""
+    close(claim_ids, "cancelled", reason, EndReason.CALLER_GONE)
+
+
+def expire(claim_id: int) -> None:
+    """The claim's deadline has come: nothing is kept."""
+    close([claim_id], "expired", "no sandbox in time", EndReason.NOT_DELIVERED)
+
+
+def close(claim_ids: Sequence[int], state: str, reason: str, end_reason: EndReason) -> None:
+    with transaction.atomic():
+        rows = run(
+            """WITH claim AS MATERIALIZED (
+                   SELECT id FROM sandboxes_claim WHERE id = ANY(%s) AND state IN ('queued', 'bound', 'delivered')
+                    ORDER BY id FOR UPDATE)
+            UPDATE sandboxes_claim c SET state = %s, reason = %s, finished_at = now()
+              FROM claim WHERE c.id = claim.id RETURNING c.sandbox_id, c.team_id, c.group_id""",
+            [list(claim_ids), state, reason],
+        )
+        sandboxes = [sandbox_id for sandbox_id, _, _ in rows if sandbox_id]
+        stopped = transitions.stop(sandboxes, end_reason, "edge", reason, only=[State.CLAIMED])
+        for cluster_id in {sandbox.cluster_id for sandbox in stopped}:
+            wakes.wake_cluster(cluster_id)
+        tell_queue_changed([(team_id, group_id) for _, team_id, group_id in rows])
+
+
+def close_overdue(limit: int) -> int:
+    """Collector: queued claims past their deadline, which their edge should have expired, and how many there were."""
+    rows = run(
+        "SELECT id FROM sandboxes_claim WHERE state = 'queued' AND deadline_at < now() - interval '2 seconds' LIMIT %s",
+        [limit],
+    )
+    close([row[0] for row in rows], "expired", "no sandbox in time", EndReason.NOT_DELIVERED)
+    return len(rows)
+
+
+def close_abandoned(limit: int) -> int:
+    """Collector: open claims whose edge process has stopped beating, and how many there were."""
+    rows = run(
+        """SELECT c.id FROM sandboxes_claim c LEFT JOIN sandboxes_heartbeat h ON h.name = c.edge
+            WHERE c.state IN ('queued', 'bound') AND coalesce(h.at, c.created_at) < now() - make_interval(secs => %s)
+            LIMIT %s""",
+        [times.EDGE_GONE, limit],
+    )
+    close([row[0] for row in rows], "cancelled", "the edge process of the caller is gone", EndReason.CALLER_GONE)
+    return len(rows)
+
+
+def beat(edge: str) -> None:
+    """The edge process lives; claims of a silent one are closed."""
+    with transaction.atomic():
+        run(
+            """INSERT INTO sandboxes_heartbeat (name, at) VALUES (%s, now())
+            ON CONFLICT (name) DO UPDATE SET at = excluded.at RETURNING name""",
+            [edge],
+        )
+
+
+def tell_queue_changed(queues: Sequence[tuple[int, int]]) -> None:
+    messages = [(team_id, {"queue": group_id}) for team_id, group_id in set(queues)]
+    if messages:
+        transaction.on_commit(lambda: live.publish(messages))

@@ -1,0 +1,46 @@
+"""Bind waiting claims to idle sandboxes, first come first served.
+
+The queue belongs to the scaling group. Only `match` binds, one statement under an advisory lock, and it always takes
+the queue's head: a request never binds for itself, so nobody barges (design, Claims). Called by create, by the
+observer and by the one-second sweep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from . import live, times, transitions, wakes
+
+LOCK = 0x41425821
+"""The class of our advisory locks; the object is the group."""
+BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A claim with its sandbox, not yet armed. `end_at` is provisional: nobody may hold it undelivered for longer."""
+
+    claim_id: int
+    sandbox_id: str
+    pod_ip: str
+    end_at: datetime
+
+
+def match(group_id: int) -> dict[int, Bound]:
+    """Bind what can be bound; returns the new bindings by claim id."""
+    with transaction.atomic():
+        transitions.run("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, group_id])
+        pairs = transitions.bind(group_id, BATCH, times.ARM_LIMIT)
+        if pairs:
+            notices = [(edge, sandbox.claim_id or 0) for sandbox, edge in pairs]
+            transaction.on_commit(lambda: live.publish_bound(notices))
+            wakes.wake_group(group_id)
+    return {bound.claim_id: bound for bound in (as_bound(sandbox) for sandbox, _ in pairs)}
+
+
+def as_bound(sandbox: transitions.Moved) -> Bound:
+    assert sandbox.claim_id is not None and sandbox.end_at is not None  # noqa: S101 - a table constraint
+    return Bound(sandbox.claim_id, sandbox.id, sandbox.pod_ip, sandbox.end_at)

@@ -1,0 +1,44 @@
+"""Wakes: the speed of the control loops. A lost wake costs a second or two, because the sweep finds what is due.
+
+Celery tasks are called by name, so nothing here imports upwards; a message costs about 2 ms, hence the deduplication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+from celery import current_app
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+from . import live
+
+log = structlog.get_logger(__name__)
+
+DEDUPLICATE_MS = 100
+EXPIRES = 10.0
+
+
+def wake_group(group_id: int) -> None:
+    """Plan the group soon after the present transaction commits."""
+    transaction.on_commit(lambda: wake("sandboxes.plan_group", group_id))
+
+
+def wake_groups(group_ids: Iterable[int]) -> None:
+    for group_id in set(group_ids):
+        wake_group(group_id)
+
+
+def wake_cluster(cluster_id: int) -> None:
+    """Drain the cluster soon after the present transaction commits."""
+    transaction.on_commit(lambda: wake("sandboxes.drain_cluster", cluster_id))
+
+
+def wake(task: str, subject: int) -> None:
+    if not live.first_in(f"wake:{task}:{subject}", DEDUPLICATE_MS):
+        return
+    try:
+        current_app.send_task(task, args=[subject], expires=EXPIRES, retry=False)
+    except (OperationalError, OSError) as error:
+        log.warning("wake not sent", task=task, subject=subject, error=str(error))
