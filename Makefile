@@ -1,0 +1,60 @@
+# The verbs of this project. Each makes what it needs: `.venv` with the newest Python >= 3.12 found, and in it
+# the dependencies of pyproject.toml at the versions of constraints.txt, installed again when either file changes.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/ready
+export PORT
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench format clean
+
+help:  ## Show the verbs
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+
+run: $(READY)  ## Start everything on this machine: make run [PORT=8000]
+	@exec $(PY) manage.py up $(ARGS)
+
+test: $(READY)  ## Run all tests with the coverage gate: make test [ARGS="-k name"]
+	@$(PY) -m coverage erase
+	@$(PY) -m pytest -n 2 --cov --cov-report=term:skip-covered $(ARGS)
+
+check: $(READY)  ## Lint, format, types, architecture, migrations, vendored files
+	@$(PY) -m ruff check
+	@$(PY) -m ruff format --check
+	@SECRET_KEY=check $(PY) -m mypy
+	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	@SECRET_KEY=check $(PY) manage.py makemigrations --check --dry-run
+	@$(PY) -m pytest -q --no-header tests/test_architecture.py
+
+bench: $(READY)  ## Measure, beside the bars of the design: make bench [ARGS="claims"]
+	@$(PY) -m tests.bench $(ARGS)
+
+format: $(READY)  ## Format the code and sort the imports
+	@$(PY) -m ruff check --fix-only -q
+	@$(PY) -m ruff format
+
+clean:  ## Remove the virtualenv and caches; var/ (your data) stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* htmlcov build *.egg-info
+
+$(READY): pyproject.toml constraints.txt
+	@[ "$$(uname -s)" = Linux ] || { echo "AgentBox runs on Linux only: its sandboxes are Linux namespaces." >&2; exit 1; }
+	@$(PY) -c '' 2>/dev/null || { python="$$($(FIND_PYTHON))" && rm -rf $(VENV) && \
+		echo "Making $(VENV) with $$python" && "$$python" -m venv $(VENV); }
+	@echo "Installing the dependencies (about a minute, only now and when they change)"
+	@$(PY) -m pip install -q --disable-pip-version-check --no-input -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# The newest Python on PATH; without one there, the newest in pyenv's folder. It has to run, and to have venv.
+define FIND_PYTHON
+	usable() { "$$1" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }; \
+	for minor in 19 18 17 16 15 14 13 12; do \
+		for python in "python3.$$minor" "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3."$$minor".*/bin/python; do \
+			if usable "$$python"; then command -v "$$python"; exit 0; fi; \
+		done; \
+	done; \
+	for python in python3 python; do if usable "$$python"; then command -v "$$python"; exit 0; fi; done; \
+	echo "AgentBox needs Python 3.12 or newer with its venv module; none is on PATH or in pyenv." \
+		"Install one, for example: pyenv install 3.13, or on Debian: apt-get install python3 python3-venv." >&2; \
+	exit 1
+endef
