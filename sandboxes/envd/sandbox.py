@@ -1,0 +1,63 @@
+"""What this sandbox is: who may call, as whom, with which variables, until when. Set by `POST /init`, read by every route."""
+
+from __future__ import annotations
+
+import os
+
+from . import accounts, identity, paths
+from .errors import RpcError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .accounts import Account
+
+_DEFAULT_USER = "user"
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Sandbox:
+    def __init__(self, bootstrap_sha256: str, margin: float, search_path: str) -> None:
+        self.bootstrap_sha256 = bootstrap_sha256
+        """Hex SHA-256 of the token that `/init` wants; empty leaves `/init` open (local tests)."""
+        self.margin = margin
+        """Seconds between the deadline and the end of everything, if nobody came before."""
+        self.search_path = search_path or _DEFAULT_PATH
+        self.variables: dict[str, str] = {}
+        self.access_token = ""
+        self.default_user = _DEFAULT_USER
+        self.default_workdir = ""
+        self.deadline: float | None = None
+
+    def account(self, name: str = "") -> Account:
+        """The account for a request that names a user, or the default one.
+
+        Without a name the account envd runs under stands in for a default user that the image lacks or the sandbox cannot switch to.
+        """
+        if name:
+            return identity.require(accounts.find(name))
+        try:
+            return identity.require(accounts.find(self.default_user))
+        except RpcError:
+            return accounts.own(self.default_user)
+
+    def environment(self, account: Account, extra: dict[str, str]) -> dict[str, str]:
+        """A command's variables, made from nothing: none of envd's own reach it."""
+        fixed = {"PATH": self.search_path, "HOME": account.home, "USER": account.name, "LOGNAME": account.name}
+        return {**fixed, **self.variables, **extra}
+
+    def workdir(self, account: Account) -> str:
+        return self.default_workdir or account.home
+
+    def folder(self, account: Account, wanted: str) -> str:
+        """Where a command starts. Only the default may be replaced by the root when it does not exist."""
+        if wanted:
+            return paths.resolve(wanted, account, self.default_workdir)
+        folder = self.workdir(account)
+        return folder if os.path.isdir(folder) else "/"
+
+
+def from_environment() -> Sandbox:
+    """Takes and removes envd's own settings from the process's variables."""
+    bootstrap = os.environ.pop("ENVD_BOOTSTRAP_SHA256", "").strip().lower()
+    margin = float(os.environ.pop("ENVD_DEADLINE_MARGIN", "") or 30)
+    return Sandbox(bootstrap, margin, os.environ.get("PATH", ""))

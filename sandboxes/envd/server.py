@@ -1,0 +1,122 @@
+"""Accepts connections and answers the requests on each, one after the other."""
+
+from __future__ import annotations
+
+import _socket
+import os
+
+from .connection import Connection
+from .errors import Gone, HttpError
+from .http1 import json_reply, read_request, send_reply
+from .loop import READ, report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .http1 import Reply, Request
+    from .loop import Loop
+    from .routes import Routes
+
+DEFAULT_PORT = 49983
+_INHERITED = 3
+_BACKLOG = 512
+_MOST_CONNECTIONS = 512
+_DRAIN_LIMIT = 64 * 1024
+_BUSY = b'HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 59\r\nConnection: close\r\n\r\n'
+_BUSY_BODY = b'{"code":503,"message":"the sandbox has too many connections"}'
+
+
+def listening_socket() -> _socket.socket:
+    """The socket handed in by whoever started us (systemd's convention: LISTEN_FDS=1, descriptor 3), else one of our own."""
+    inherited = os.environ.pop("LISTEN_FDS", "")
+    os.environ.pop("LISTEN_PID", None)
+    if inherited:
+        os.set_inheritable(_INHERITED, False)
+        return _socket.socket(fileno=_INHERITED)
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+    listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
+    listener.bind(("0.0.0.0", int(os.environ.pop("ENVD_PORT", "") or DEFAULT_PORT)))  # noqa: S104
+    listener.listen(_BACKLOG)
+    return listener
+
+
+class Server:
+    def __init__(self, loop: Loop, routes: Routes) -> None:
+        self._loop = loop
+        self._routes = routes
+        self._open = 0
+
+    async def accept(self, listener: _socket.socket) -> None:
+        listener.setblocking(False)
+        while True:
+            try:
+                fd, _ = listener._accept()
+            except BlockingIOError:
+                await self._loop.ready(listener.fileno(), READ)
+            except OSError:
+                await self._loop.sleep(0.05)  # a client gave up before its turn, or no descriptor is free
+            else:
+                self._admit(fd)
+
+    def _admit(self, fd: int) -> None:
+        if self._open < _MOST_CONNECTIONS:
+            self._loop.start(self._serve(Connection(self._loop, fd)))
+            return
+        refused = _socket.socket(fileno=fd)
+        refused.setblocking(False)
+        try:
+            refused.send(_BUSY.replace(b"59", b"%d" % len(_BUSY_BODY)) + _BUSY_BODY)
+        except OSError:
+            pass
+        refused.close()
+
+    async def _serve(self, connection: Connection) -> None:
+        self._open += 1
+        try:
+            while await self._exchange(connection):
+                pass
+        except Gone:
+            pass
+        finally:
+            self._open -= 1
+            connection.close()
+
+    async def _exchange(self, connection: Connection) -> bool:
+        """One request and its answer; False when the connection is of no more use."""
+        try:
+            request = await read_request(connection)
+        except HttpError as error:
+            await connection.send(_bare(error))
+            return False
+        if request is None:
+            return False
+        reply = await self._reply(request)
+        if reply:
+            request.keep_alive = request.keep_alive and await self._rest_read(request, reply)
+            await send_reply(request, reply)
+        return request.keep_alive and request.body.ended
+
+    async def _reply(self, request: Request) -> Reply | None:
+        try:
+            return await self._routes.answer(request)
+        except Gone:
+            raise
+        except Exception as error:
+            report(error)
+            return json_reply(500, {"code": 500, "message": f"internal error: {error!r}"}, close=True)
+
+    async def _rest_read(self, request: Request, reply: Reply) -> bool:
+        """Reads a small rest of a refused request's body, so that the connection stays usable."""
+        if reply.close or request.body.awaits_consent:
+            return request.body.ended
+        try:
+            await request.body.read_all(_DRAIN_LIMIT)
+        except HttpError:
+            return False
+        return True
+
+
+def _bare(error: HttpError) -> bytes:
+    """An answer to something that was no HTTP request."""
+    reply = json_reply(error.status, {"code": error.status, "message": error.message})
+    head = f"HTTP/1.1 {error.status} Bad Request\r\n{reply.headers}Content-Length: {len(reply.body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + reply.body

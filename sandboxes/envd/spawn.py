@@ -1,0 +1,87 @@
+"""Starting one program with a user's rights, by posix_spawn: the caller's memory is shared until the exec, never copied."""
+
+from __future__ import annotations
+
+import _signal
+import os
+import stat
+
+from . import identity
+from .errors import RpcError, rpc_error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .accounts import Account
+
+    Action = tuple[int, int, int] | tuple[int, int, str, int, int]
+
+_RESET = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGTERM, _signal.SIGINT)
+_MORE_KILLABLE = b"500"
+"""Out of memory, the kernel should take a command and not the daemon that reports on it."""
+
+
+class Program:
+    """What to run: an argument vector, complete variables, a folder."""
+
+    def __init__(self, arguments: list[str], variables: dict[str, str], folder: str) -> None:
+        self.arguments = arguments
+        self.variables = variables
+        self.folder = folder
+
+
+def spawn(program: Program, account: Account, actions: list[Action]) -> int:
+    """Starts the program as leader of a session of its own and returns its pid. Runs inside `acting_as(account, wholly=True)`.
+
+    The folder is entered by this process and left again: it is the loop's thread that runs this, and no path here is relative.
+    """
+    try:
+        os.chdir(program.folder)
+    except OSError as error:
+        raise RpcError("invalid_argument", _folder_problem(program.folder, error)) from None
+    try:
+        path = _executable(program)
+        pid = os.posix_spawn(
+            path,
+            program.arguments,
+            program.variables,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_RESET,
+        )
+    except OSError as error:
+        failure = rpc_error(error, f"starting {program.arguments[0]!r}")
+        raise RpcError("invalid_argument", failure.message) if failure.code != "resource_exhausted" else failure from None
+    finally:
+        os.chdir("/")
+    return pid
+
+
+def prefer_to_kill(pid: int) -> None:
+    try:
+        score = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(score, _MORE_KILLABLE)
+    except OSError:
+        pass  # it has ended already, or the kernel does not allow it
+    finally:
+        os.close(score)
+
+
+def _executable(program: Program) -> str:
+    name = program.arguments[0]
+    if "/" in name:
+        return name
+    for folder in program.variables.get("PATH", "").split(":"):
+        path = f"{folder or '.'}/{name}"
+        if os.access(path, os.X_OK) and stat.S_ISREG(os.stat(path).st_mode):
+            return path
+    raise RpcError("invalid_argument", f"the program {name!r} is not on the PATH {program.variables.get('PATH', '')!r}")
+
+
+def _folder_problem(folder: str, error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"cwd {folder!r} does not exist"
+    return f"cwd {folder!r} cannot be entered: {(error.strerror or '').lower()}"
