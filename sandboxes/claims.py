@@ -20,6 +20,10 @@ from .lifecycle import EndReason, State
 from .matcher import Bound, match
 from .transitions import LIVE_ONLY, MOVED, run
 
+ITS_SANDBOX = f"LEFT JOIN sandboxes_sandbox s ON s.id = c.sandbox_id AND s.state = 'claimed' AND {LIVE_ONLY}"
+IN_PROGRESS = "idempotency_in_progress"
+MISMATCH = "idempotency_request_mismatch"
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -94,7 +98,7 @@ def replay(wanted: Wanted) -> Ticket:
     """The answer that the same idempotency key got before."""
     rows = run(
         f"""SELECT c.id, c.state, c.request_digest, s.id, s.pod_ip, s.end_at
-          FROM sandboxes_claim c LEFT JOIN sandboxes_sandbox s ON s.id = c.sandbox_id AND s.state = 'claimed' AND {LIVE_ONLY}
+          FROM sandboxes_claim c {ITS_SANDBOX}
          WHERE c.team_id = %s AND c.idempotency_key = %s AND c.state IN ('queued', 'bound', 'delivered')""",
         [wanted.team_id, wanted.idempotency_key],
     )
@@ -110,10 +114,6 @@ def replay(wanted: Wanted) -> Ticket:
     return Ticket(claim_id, Bound(claim_id, sandbox_id, pod_ip, end_at), replayed=True)
 
 
-IN_PROGRESS = "idempotency_in_progress"
-MISMATCH = "idempotency_request_mismatch"
-
-
 def refuse_if_quota_is_claimed(team_id: int) -> None:
     rows = run(
         f"""SELECT q.max_sandboxes, (SELECT count(*) FROM (SELECT 1 FROM sandboxes_sandbox s
@@ -123,7 +123,7 @@ def refuse_if_quota_is_claimed(team_id: int) -> None:
     )
     limit, claimed = rows[0] if rows else (0, 0)
     if claimed >= limit:
-        text = f"All {limit} sandboxes of your team's quota are claimed ({claimed} in use). Kill some or ask for more quota."
+        text = f"All {limit} sandboxes of your team's quota are claimed. Kill some or ask for more quota."
         raise QuotaExceeded(text, field="quota")
 
 
@@ -131,7 +131,7 @@ def bound(claim_ids: Sequence[int]) -> dict[int, Bound | Lost]:
     """What became of waiting claims; those still queued are not in the answer. One query for a whole process."""
     rows = run(
         f"""SELECT c.id, c.state, c.reason, s.id, s.pod_ip, s.end_at
-          FROM sandboxes_claim c LEFT JOIN sandboxes_sandbox s ON s.id = c.sandbox_id AND s.state = 'claimed' AND {LIVE_ONLY}
+          FROM sandboxes_claim c {ITS_SANDBOX}
          WHERE c.id = ANY(%s) AND c.state <> 'queued'""",
         [list(claim_ids)],
     )
@@ -154,7 +154,8 @@ def deliver(claim_id: int) -> datetime | None:
         moved AS (
                UPDATE sandboxes_sandbox s SET rev = s.rev + 1, delivered_at = now(),
                       end_at = now() + make_interval(secs => claim.timeout)
-                 FROM claim WHERE s.id = claim.sandbox_id AND s.state = 'claimed' AND s.claim_id = claim.id AND {LIVE_ONLY}
+                 FROM claim
+                WHERE s.id = claim.sandbox_id AND s.state = 'claimed' AND s.claim_id = claim.id AND {LIVE_ONLY}
                RETURNING {MOVED}),
         done AS (UPDATE sandboxes_claim c SET state = 'delivered', delivered_at = now(), finished_at = now()
                    FROM moved WHERE c.id = moved.claim_id)

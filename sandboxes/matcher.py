@@ -31,7 +31,7 @@ class Bound:
 
 def match(group_id: int) -> dict[int, Bound]:
     """Bind what can be bound; returns the new bindings by claim id."""
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         transitions.run("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, group_id])
         pairs = transitions.bind(group_id, BATCH, times.ARM_LIMIT)
         if pairs:
@@ -42,5 +42,6 @@ def match(group_id: int) -> dict[int, Bound]:
 
 
 def as_bound(sandbox: transitions.Moved) -> Bound:
-    assert sandbox.claim_id is not None and sandbox.end_at is not None  # noqa: S101 - a table constraint
+    if sandbox.claim_id is None or sandbox.end_at is None:
+        raise AssertionError("the table's constraint forbids a claimed sandbox without claim or deadline")
     return Bound(sandbox.claim_id, sandbox.id, sandbox.pod_ip, sandbox.end_at)

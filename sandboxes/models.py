@@ -58,6 +58,7 @@ class Sandbox(models.Model):
     pod_ip = models.CharField(max_length=45, blank=True, default="", db_default="")
     node = models.CharField(max_length=253, blank=True, default="", db_default="")
     retry_at = models.DateTimeField(null=True, help_text="When drain may try again after a refusal.")
+    delete_at = models.DateTimeField(null=True, help_text="When drain deletes the Pod again.")
     failures = models.PositiveSmallIntegerField(default=0, db_default=0)
     finding = models.CharField(max_length=32, blank=True, default="", db_default="")
     finding_text = models.TextField(blank=True, default="", db_default="")

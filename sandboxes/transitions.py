@@ -138,6 +138,16 @@ def find(findings: Sequence[tuple[str, str, str]]) -> list[Moved]:
     )
 
 
+def find_unready(ids: Sequence[str]) -> list[Moved]:
+    """Idle sandboxes whose Pod stopped being ready: they are not claimable."""
+    return move(
+        f"""UPDATE sandboxes_sandbox s SET rev = s.rev + 1, finding = 'not_ready', finding_at = now(),
+               finding_text = 'The Pod was ready and no longer is; its runtime does not answer.'
+         WHERE s.id = ANY(%s) AND s.state = 'idle' AND s.finding = '' AND {LIVE_ONLY} RETURNING {MOVED}""",
+        [list(ids)],
+    )
+
+
 def refuse(refusals: Sequence[tuple[str, str, str, float]]) -> list[Moved]:
     """A create that may work later: (sandbox id, finding code, text, seconds until the next try). Stays pending."""
     return move(
@@ -163,6 +173,16 @@ def stop(
          WHERE s.id = ANY(%s) AND s.state = ANY(%s) AND {LIVE_ONLY} RETURNING {MOVED}""",
         [reason.value, actor, message, list(ids), allowed],
     )
+
+
+def ask_again(ids: Sequence[str], seconds: float) -> None:
+    """A delete was asked for; drain repeats it after so long. No change of state."""
+    if ids:
+        run(
+            f"""UPDATE sandboxes_sandbox s SET delete_at = now() + make_interval(secs => %s)
+             WHERE s.id = ANY(%s) AND s.state = 'stopping' AND {LIVE_ONLY} RETURNING s.id""",
+            [seconds, list(ids)],
+        )
 
 
 def stop_surplus(group_id: int, count: int) -> list[Moved]:
