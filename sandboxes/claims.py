@@ -23,6 +23,7 @@ from .transitions import LIVE_ONLY, MOVED, run
 ITS_SANDBOX = f"LEFT JOIN sandboxes_sandbox s ON s.id = c.sandbox_id AND s.state = 'claimed' AND {LIVE_ONLY}"
 IN_PROGRESS = "idempotency_in_progress"
 MISMATCH = "idempotency_request_mismatch"
+TOO_LATE = "no sandbox in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +191,9 @@ def cancel(claim_ids: Sequence[int], reason: str) -> None:
     close(claim_ids, "cancelled", reason, EndReason.CALLER_GONE)
 
 
-def expire(claim_id: int) -> None:
-    """The claim's deadline has come: nothing is kept."""
-    close([claim_id], "expired", "no sandbox in time", EndReason.NOT_DELIVERED)
+def expire(claim_ids: Sequence[int]) -> None:
+    """The claims' deadlines have come: nothing is kept. Many at once, because a burst's claims expire together."""
+    close(claim_ids, "expired", TOO_LATE, EndReason.NOT_DELIVERED)
 
 
 def close(claim_ids: Sequence[int], state: str, reason: str, end_reason: EndReason) -> None:
@@ -218,7 +219,7 @@ def close_overdue(limit: int) -> int:
         "SELECT id FROM sandboxes_claim WHERE state = 'queued' AND deadline_at < now() - interval '2 seconds' LIMIT %s",
         [limit],
     )
-    close([row[0] for row in rows], "expired", "no sandbox in time", EndReason.NOT_DELIVERED)
+    close([row[0] for row in rows], "expired", TOO_LATE, EndReason.NOT_DELIVERED)
     return len(rows)
 
 
