@@ -61,3 +61,4 @@ def give_to_ordinary(folder: Path) -> None:
     """Let `become_ordinary` use the folder: only where the kernel refuses user namespaces does it need a new owner."""
     if os.geteuid() == 0 and not user_namespaces_allowed():
         os.chown(folder, NOBODY, NOBODY)
+        folder.parent.chmod(folder.parent.stat().st_mode | 0o011)

@@ -17,6 +17,7 @@ from .child import before_exec, give_to_ordinary
 STOP = Signals.SIGINT
 """A fast shutdown: sessions are cut, data is flushed."""
 MAX_CONNECTIONS = 200
+CALM = ["log_checkpoints=off", "log_line_prefix="]
 INITDB_LIMIT = 60.0
 
 

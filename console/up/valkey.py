@@ -27,7 +27,7 @@ def prepare(folder: Path) -> None:
 
 def command(folder: Path) -> list[str]:
     place = ["--dir", str(folder), "--unixsocket", str(folder / "valkey.sock"), "--unixsocketperm", "700"]
-    return [binary(), "--port", "0", *place, "--save", "", "--appendonly", "no", "--loglevel", "warning"]
+    return [binary(), "--port", "0", *place, "--save", "", "--appendonly", "no", "--loglevel", "nothing"]
 
 
 def url(folder: Path) -> str:

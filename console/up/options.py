@@ -1,0 +1,84 @@
+"""What a person may choose, and where everything lies below `var/`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .problem import Problem
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Options:
+    """`port` is the web's; the edge has the next one. An empty URL or path means: we run that ourselves."""
+
+    port: int
+    var: Path
+    database_url: str = ""
+    redis_url: str = ""
+    kubeconfig: str = ""
+    unsafe_pods: bool = False
+    localkube: tuple[str, ...] = field(default=())
+    """More arguments for localkube, such as simulated nodes."""
+
+    @property
+    def edge_port(self) -> int:
+        return self.port + 1
+
+    @property
+    def web_url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    @property
+    def edge_url(self) -> str:
+        return f"http://localhost:{self.edge_port}"
+
+    @property
+    def postgresql(self) -> Path:
+        return self.var / "postgresql"
+
+    @property
+    def valkey(self) -> Path:
+        return self.var / "valkey"
+
+    @property
+    def local_kubeconfig(self) -> Path:
+        return self.var / "kubeconfig"
+
+    @property
+    def pid_files(self) -> Path:
+        return self.var / "run"
+
+
+def read(arguments: list[str]) -> Options:
+    """The options of a command line and the environment."""
+    parser = argparse.ArgumentParser(prog="manage.py up", description="Start all of AgentBox on this machine.")
+    parser.add_argument("--port", default=os.environ.get("PORT") or "8000", help="the web's; the edge gets the next")
+    parser.add_argument("--unsafe-pods", action="store_true", help="run sandboxes as plain processes, not isolated")
+    chosen, for_localkube = parser.parse_known_args(arguments)
+    var = Path(os.environ.get("AGENTBOX_VAR") or ROOT / "var").absolute()
+    return Options(
+        port=port_number(chosen.port),
+        var=var,
+        database_url=os.environ.get("DATABASE_URL", ""),
+        redis_url=os.environ.get("REDIS_URL", ""),
+        kubeconfig=foreign_kubeconfig(var),
+        unsafe_pods=chosen.unsafe_pods,
+        localkube=tuple(for_localkube),
+    )
+
+
+def port_number(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 65534:
+        raise Problem(f"PORT={text!r} is no port number: choose one from 1 to 65534, for example PORT=8000.")
+    return int(text)
+
+
+def foreign_kubeconfig(var: Path) -> str:
+    """KUBECONFIG, unless it is the one that we write: a shell that sourced `demo.env` has that."""
+    path = os.environ.get("KUBECONFIG", "")
+    return "" if path and Path(path).absolute() == var / "kubeconfig" else path

@@ -1,0 +1,148 @@
+"""Everything that `manage.py up` runs, in the order of the design: servers, cluster, the five processes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from . import postgresql, valkey
+from .options import ROOT, Options
+from .program import Program, Ready, http_ready
+
+FACES, WORK, CLUSTER, SERVERS = range(4)
+"""Stages of stopping: first nobody asks, then nobody acts, then the Pods end, last what they all stand on."""
+EDGES = ("edge-1", "edge-2")
+ENVD = "/opt/agentbox"
+CLUSTER_NAME = "local"
+NAMESPACE = "agentbox"
+IMAGE = "agentbox/base:1"
+WEBSOCKETS = ["--ws", "websockets", "--ws-ping-interval", "20", "--ws-max-size", "65536", "--ws-max-queue", "16"]
+WEBSOCKETS += ["--ws-per-message-deflate", "false"]
+STOP_SOON = ["--timeout-graceful-shutdown", "2", "--log-level", "warning"]
+
+
+def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_port: int) -> list[Program]:
+    environment = shared_environment(options)
+    servers = [*own_postgresql(options), *own_valkey(options)]
+    names = tuple(program.name for program in servers)
+    cluster = [] if options.kubeconfig else [localkube(options, environment, kubernetes_port)]
+    needs = ("prepare", *(program.name for program in cluster))
+
+    def python(name: str, command: list[str], after: tuple[str, ...], stage: int, once: bool = False) -> Program:
+        return Program(name, command, environment, after, stage=stage, once=once)
+
+    return [
+        *servers,
+        *cluster,
+        python("prepare", manage("prepare"), names, WORK, once=True),
+        python("worker", worker(), needs, WORK),
+        python("beat", beat(options), needs, FACES),
+        python("watcher", manage("watch", "--cluster", CLUSTER_NAME), needs, WORK),
+        face("web", web(web_socket), options.port, web_socket, environment),
+        *(face(name, edge(edge_socket), options.edge_port, edge_socket, environment) for name in EDGES),
+    ]
+
+
+def face(name: str, command: list[str], port: int, socket: int, environment: dict[str, str]) -> Program:
+    ready = http_ready(port, "/readyz")
+    return Program(name, command, environment, ("prepare",), ready, FACES, sockets=(socket,))
+
+
+def shared_environment(options: Options) -> dict[str, str]:
+    """What every process of ours is told. The secret key stays in its file: an environment is easily shown."""
+    return os.environ | {
+        "AGENTBOX_VAR": str(options.var),
+        "DATABASE_URL": options.database_url or postgresql.url(options.postgresql, "agentbox"),
+        "REDIS_URL": options.redis_url or valkey.url(options.valkey),
+        "KUBECONFIG": options.kubeconfig or str(options.local_kubeconfig),
+        "AGENTBOX_NAMESPACE": os.environ.get("AGENTBOX_NAMESPACE", NAMESPACE),
+        "AGENTBOX_EDGE_URL": os.environ.get("AGENTBOX_EDGE_URL", options.edge_url),
+        "AGENTBOX_SANDBOX_DOMAIN": os.environ.get("AGENTBOX_SANDBOX_DOMAIN", f"localhost:{options.edge_port}"),
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def own_postgresql(options: Options) -> list[Program]:
+    if options.database_url:
+        return []
+
+    def ready() -> bool:
+        if not postgresql.ready(options.postgresql):
+            return False
+        postgresql.create_database(options.postgresql, "agentbox")
+        return True
+
+    command = postgresql.command(options.postgresql)
+    stop = postgresql.STOP
+    return [Program("postgresql", command, plain(), (), when(ready), SERVERS, stop, ordinary=True)]
+
+
+def own_valkey(options: Options) -> list[Program]:
+    if options.redis_url:
+        return []
+    ready = when(functools.partial(valkey.ready, options.valkey))
+    return [Program("valkey", valkey.command(options.valkey), plain(), (), ready, SERVERS, valkey.STOP)]
+
+
+def when(check: Callable[[], bool]) -> Ready:
+    """`check` takes milliseconds: it asks a Unix socket."""
+
+    async def ready() -> bool:
+        return check()
+
+    return ready
+
+
+def plain() -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+
+
+def localkube(options: Options, environment: dict[str, str], port: int) -> Program:
+    place = ["--state", str(options.var / "localkube"), "--kubeconfig", str(options.local_kubeconfig)]
+    pods = ["--namespace", NAMESPACE, "--node-name", "local", "--image", IMAGE, *mounts()]
+    unsafe = ["--unsafe-pods"] if options.unsafe_pods else []
+    command = module("sandboxes.localkube", "--port", str(port), *place, *pods, *unsafe, *options.localkube)
+    return Program("localkube", command, environment, (), http_ready(port, "/readyz"), CLUSTER)
+
+
+def mounts() -> list[str]:
+    """envd and a Python for it, as the image of a real cluster would have them; tasks find that Python on PATH."""
+    base = sys.base_prefix
+    envd = ROOT / "sandboxes" / "envd"
+    pairs = [(base, f"{ENVD}/python"), (envd, f"{ENVD}/lib/envd"), (envd / "launcher", f"{ENVD}/bin/envd")]
+    if Path(base) != Path("/usr"):
+        pairs.append((base, "/usr/local"))
+    return [part for source, target in pairs for part in ("--mount", f"{source}:{target}")]
+
+
+def edge(socket: int) -> list[str]:
+    loop = ["--loop", "uvloop", "--http", "httptools", "--no-access-log"]
+    return module("uvicorn", "sandboxes.edge:app", "--fd", str(socket), *loop, *STOP_SOON)
+
+
+def web(socket: int) -> list[str]:
+    # The newer implementation of WebSockets in uvicorn has no bounded queue, so the older one's warning is accepted.
+    accepted = [sys.executable, "-W", "ignore:The `websockets` implementation is deprecated"]
+    application = ["console.asgi:application", "--fd", str(socket), "--no-access-log"]
+    return [*accepted, "-m", "uvicorn", *application, *WEBSOCKETS, *STOP_SOON]
+
+
+def worker() -> list[str]:
+    quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    return module("celery", "-A", "console", "worker", "--pool", "prefork", "--concurrency", "2", *quiet)
+
+
+def beat(options: Options) -> list[str]:
+    return module("celery", "-A", "console", "beat", "-s", str(options.var / "beat"), "--pidfile", "")
+
+
+def manage(*arguments: str) -> list[str]:
+    return [sys.executable, "manage.py", *arguments]
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", name, *arguments]
