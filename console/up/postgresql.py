@@ -51,12 +51,8 @@ def prepare(folder: Path) -> None:
 
 def command(folder: Path, options: Iterable[str] = ()) -> list[str]:
     """The server's command line; `options` are like "fsync=off"."""
-    settings = [
-        f"max_connections={MAX_CONNECTIONS}",
-        "listen_addresses=",
-        f"unix_socket_directories={folder}",
-        *options,
-    ]
+    place = ["listen_addresses=", f"unix_socket_directories={folder}"]
+    settings = [f"max_connections={MAX_CONNECTIONS}", *place, *CALM, *options]
     return [binary("postgres"), "-D", str(folder / "data"), *(part for option in settings for part in ("-c", option))]
 
 
