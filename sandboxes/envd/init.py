@@ -24,7 +24,7 @@ async def init(sandbox: Sandbox, lifetime: Lifetime, request: Request) -> Reply:
     Answers 204 with X-Envd-Version. 401 without the bootstrap token, 400 naming the field that is wrong.
     """
     access.check_bootstrap(sandbox, request)
-    message = _parsed(await request.body.read_all(_LIMIT))
+    message = parsed(await request.body.read_all(_LIMIT))
     try:
         changes = _changes(message)
     except RpcError as error:
@@ -36,7 +36,7 @@ async def init(sandbox: Sandbox, lifetime: Lifetime, request: Request) -> Reply:
     return Reply(204, headers=f"X-Envd-Version: {VERSION}\r\n")
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def parsed(data: bytes) -> dict[str, Any]:
     try:
         message = jsontext.parse(data or b"{}")
     except ValueError as error:

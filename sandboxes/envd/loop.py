@@ -50,18 +50,20 @@ class Timer:
 class Task:
     """A running coroutine. `join` waits for its end; `cancel` makes it raise `Cancelled` where it is parked."""
 
-    __slots__ = ("coro", "done", "loop", "waiters", "wanted")
+    __slots__ = ("cancelled", "coro", "done", "loop", "waiters", "wanted")
 
     def __init__(self, loop: Loop, coro: Work) -> None:
         self.loop = loop
         self.coro = coro
         self.done = False
+        self.cancelled = False
         self.wanted: Wait | None = None
         self.waiters: list[Wait] = []
 
     def cancel(self) -> None:
+        self.cancelled = True
         if self.wanted:
-            self.wanted.fire(Cancelled())
+            self.wanted.fire()
 
     async def join(self) -> None:
         if not self.done:
@@ -208,8 +210,9 @@ class Loop:
     def _step(self, task: Task, cause: object) -> None:
         self.current = task
         try:
-            if isinstance(cause, BaseException):
-                task.wanted = task.coro.throw(cause)
+            if task.cancelled:
+                task.cancelled = False
+                task.wanted = task.coro.throw(Cancelled())
             else:
                 task.wanted = task.coro.send(cause)
             return

@@ -14,6 +14,8 @@ from .processes import Feed, Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .accounts import Account
     from .connect import Message
     from .http1 import Request
@@ -153,9 +155,10 @@ def _launch(sandbox: Sandbox, table: Processes, account: Account, message: Messa
     tag = fields.text(message, "tag") if fields.pick(message, "tag") is not None else None
     size = _size(message) if fields.pick(message, "pty") is not None else None
     with_stdin = fields.flag(message, "stdin", True)
+    start = _terminal_starter(size) if size else _start_in_pipes
     try:
         with identity.acting_as(account, wholly=True):
-            pid, ends = _start_in_terminal(program, account, size) if size else _start_in_pipes(program, account, with_stdin)
+            pid, ends = start(program, with_stdin)
     except OSError as error:
         raise rpc_error(error, f"starting {program.arguments[0]!r}") from None
     spawn.prefer_to_kill(pid)
@@ -176,7 +179,7 @@ def _program(sandbox: Sandbox, account: Account, config: Message) -> spawn.Progr
     return spawn.Program([command, *fields.texts(config, "args")], variables, sandbox.folder(account, folder))
 
 
-def _start_in_pipes(program: spawn.Program, account: Account, with_stdin: bool) -> tuple[int, dict[str, int]]:
+def _start_in_pipes(program: spawn.Program, with_stdin: bool) -> tuple[int, dict[str, int]]:
     """Pipes are made with the user's rights too: a command that opens /dev/stdout opens them anew."""
     mine: dict[str, int] = {}
     theirs: list[int] = []
@@ -191,7 +194,7 @@ def _start_in_pipes(program: spawn.Program, account: Account, with_stdin: bool) 
             theirs.append(end)
             os.set_blocking(mine[kind], False)
             actions.append((os.POSIX_SPAWN_DUP2, end, number))
-        return spawn.spawn(program, account, actions), mine
+        return spawn.spawn(program, actions), mine
     except BaseException:
         for fd in mine.values():
             os.close(fd)
@@ -201,20 +204,23 @@ def _start_in_pipes(program: spawn.Program, account: Account, with_stdin: bool) 
             os.close(fd)
 
 
-def _start_in_terminal(program: spawn.Program, account: Account, size: tuple[int, int]) -> tuple[int, dict[str, int]]:
+def _terminal_starter(size: tuple[int, int]) -> Callable[[spawn.Program, bool], tuple[int, dict[str, int]]]:
     """A session leader that opens a terminal gets it as its controlling one: no code has to run in the child."""
     from . import terminal
 
-    mine, path, theirs = terminal.open_terminal(*size)
-    actions: list[Action] = [(os.POSIX_SPAWN_OPEN, 0, path, os.O_RDWR, 0)]
-    actions += [(os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
-    try:
-        return spawn.spawn(program, account, actions), {"pty": mine}
-    except BaseException:
-        os.close(mine)
-        raise
-    finally:
-        os.close(theirs)
+    def start(program: spawn.Program, _: bool) -> tuple[int, dict[str, int]]:
+        mine, path, theirs = terminal.open_terminal(*size)
+        actions: list[Action] = [(os.POSIX_SPAWN_OPEN, 0, path, os.O_RDWR, 0)]
+        actions += [(os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+        try:
+            return spawn.spawn(program, actions), {"pty": mine}
+        except BaseException:
+            os.close(mine)
+            raise
+        finally:
+            os.close(theirs)
+
+    return start
 
 
 def _selector(message: Message) -> tuple[int, str]:

@@ -8,7 +8,7 @@ import os
 from .connection import Connection
 from .errors import Gone, HttpError
 from .http1 import json_reply, read_request, send_reply
-from .loop import READ, report
+from .loop import READ, now, report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _INHERITED = 3
 _BACKLOG = 512
 _MOST_CONNECTIONS = 512
 _DRAIN_LIMIT = 64 * 1024
+_LINGER_SECONDS = 5.0
 _BUSY = b'HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 59\r\nConnection: close\r\n\r\n'
 _BUSY_BODY = b'{"code":503,"message":"the sandbox has too many connections"}'
 
@@ -93,7 +94,19 @@ class Server:
         if reply:
             request.keep_alive = request.keep_alive and await self._rest_read(request, reply)
             await send_reply(request, reply)
+        if not request.body.ended:
+            await self._linger(connection)
         return request.keep_alive and request.body.ended
+
+    async def _linger(self, connection: Connection) -> None:
+        """Lets a client that is still sending read why it was refused, instead of resetting the connection under it."""
+        connection.socket.shutdown(_socket.SHUT_WR)
+        until = now() + _LINGER_SECONDS
+        try:
+            while await connection.receive(until):
+                pass
+        except HttpError:
+            return
 
     async def _reply(self, request: Request) -> Reply | None:
         try:

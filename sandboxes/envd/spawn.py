@@ -6,13 +6,10 @@ import _signal
 import os
 import stat
 
-from . import identity
 from .errors import RpcError, rpc_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .accounts import Account
-
     Action = tuple[int, int, int] | tuple[int, int, str, int, int]
 
 _RESET = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGTERM, _signal.SIGINT)
@@ -29,7 +26,7 @@ class Program:
         self.folder = folder
 
 
-def spawn(program: Program, account: Account, actions: list[Action]) -> int:
+def spawn(program: Program, actions: list[Action]) -> int:
     """Starts the program as leader of a session of its own and returns its pid. Runs inside `acting_as(account, wholly=True)`.
 
     The folder is entered by this process and left again: it is the loop's thread that runs this, and no path here is relative.
