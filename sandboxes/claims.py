@@ -77,8 +77,8 @@ def insert(wanted: Wanted, edge: str) -> int | None:
     """The new claim's id, or None when its idempotency key is taken."""
     rows = run(
         """INSERT INTO sandboxes_claim (team_id, group_id, edge, timeout, metadata, idempotency_key, request_digest,
-                                        deadline_at)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, now() + make_interval(secs => %s))
+                                        deadline_at, created_at)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, now() + make_interval(secs => %s), now())
         ON CONFLICT (team_id, idempotency_key) WHERE state IN ('queued', 'bound', 'delivered') DO NOTHING
         RETURNING id""",
         [

@@ -94,8 +94,8 @@ def note(sandboxes: Iterable[Moved], kind: str, text: str = "") -> None:
 def insert_pending(pool_id: int, ids: Sequence[str]) -> list[Moved]:
     """Rows before Pods: the row is the promise that `drain` keeps under the row's own name."""
     return move(
-        f"""INSERT INTO sandboxes_sandbox AS s (id, team_id, group_id, pool_id, cluster_id, image, state)
-        SELECT v.id, e.team_id, g.id, p.id, p.cluster_id, e.image, 'pending'
+        f"""INSERT INTO sandboxes_sandbox AS s (id, team_id, group_id, pool_id, cluster_id, image, state, created_at)
+        SELECT v.id, e.team_id, g.id, p.id, p.cluster_id, e.image, 'pending', now()
           FROM unnest(%s::text[]) AS v(id), pools_pool p
           JOIN pools_scalinggroup g ON g.id = p.group_id JOIN pools_env e ON e.id = g.env_id
          WHERE p.id = %s RETURNING {MOVED}""",
@@ -252,7 +252,7 @@ def bind(group_id: int, limit: int, arm_limit: float) -> list[tuple[Moved, str]]
                     AND s.finding = '' AND {LIVE_ONLY}
                   ORDER BY s.idle_at, s.id LIMIT (SELECT count(*) FROM queued) FOR UPDATE SKIP LOCKED) i),
         pairs AS (SELECT q.id AS claim, q.edge, q.metadata, f.id AS sandbox FROM queued q JOIN free f USING (place)),
-        claims AS (UPDATE sandboxes_claim c SET state = 'bound', bound_at = now(), sandbox_id = pairs.sandbox
+        claims AS (UPDATE sandboxes_claim c SET state = 'bound', bound_at = clock_timestamp(), sandbox_id = pairs.sandbox
                      FROM pairs WHERE c.id = pairs.claim)
         UPDATE sandboxes_sandbox s SET state = 'claimed', rev = s.rev + 1, claimed_at = now(), claim_id = pairs.claim,
                end_at = now() + make_interval(secs => %(arm)s), metadata = pairs.metadata
