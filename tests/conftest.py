@@ -3,13 +3,58 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 import redis
 
+from console.up.checks import namespaces_allowed
+
 ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+HOW_TO_GET_CHROMIUM = "Browser tests need Chromium; on Debian: apt-get install chromium."
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+NEEDS = {
+    "browser": (lambda: bool(CHROMIUM), HOW_TO_GET_CHROMIUM),
+    "namespaces": (namespaces_allowed, "The kernel allows no namespaces here."),
+}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, (there, reason) in NEEDS.items():
+        if item.get_closest_marker(marker) and not there():
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI nothing may be left out: a skipped test is a failure."""
+    report = yield
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {item.nodeid}: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Likewise for a whole module."""
+    report = yield
+    if IN_CI and report.outcome == "skipped":
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI: {collector.nodeid}: {report.longrepr}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = {str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])}
+    if any(HOW_TO_GET_CHROMIUM in reason for reason in reasons):
+        terminalreporter.write_line(HOW_TO_GET_CHROMIUM, yellow=True)
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +62,12 @@ def empty_valkey() -> None:
     """Every test finds an empty Valkey, as it finds an empty database."""
     with redis.Redis.from_url(os.environ["REDIS_URL"], socket_timeout=5) as client:
         client.flushall()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium; tests that use it carry the marker `browser`."""
+    return CHROMIUM
 
 
 @pytest.fixture
