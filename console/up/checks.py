@@ -13,6 +13,8 @@ from typing import IO
 import psycopg
 import redis
 
+from sandboxes.cluster import client
+
 from .child import enter_user_namespace
 from .options import Options
 from .problem import Problem
@@ -92,8 +94,8 @@ def given_servers(options: Options) -> None:
             raise Problem(f"DATABASE_URL does not work ({text}): correct it, or unset it to use our own.") from error
     if options.redis_url:
         try:
-            with redis.Redis.from_url(options.redis_url, socket_timeout=5, socket_connect_timeout=5) as client:
-                client.ping()
+            with redis.Redis.from_url(options.redis_url, socket_timeout=5, socket_connect_timeout=5) as server:
+                server.ping()
         except (redis.RedisError, ValueError) as error:
             raise Problem(f"REDIS_URL does not work ({error}): correct it, or unset it to use our own.") from error
     if options.kubeconfig:
@@ -101,11 +103,8 @@ def given_servers(options: Options) -> None:
 
 
 def given_cluster(kubeconfig: str) -> None:
-    from kubernetes import client, config  # a slow import, needed here only
-
     try:
-        api = config.new_client_from_config(kubeconfig)
-        client.VersionApi(api).get_code(_request_timeout=5)
+        client.connect(kubeconfig, "default").uid()
     except Exception as error:  # whatever is wrong with it, the person needs the sentence
         text = str(error).strip().splitlines()[0]
         raise Problem(f"KUBECONFIG={kubeconfig} does not work ({text}): correct it, or unset it.") from error
