@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from _operator import _compare_digest as same
-from _sha2 import sha256
 from binascii import b2a_base64
 
 from .errors import HttpError
+from .lean import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def check_file_access(sandbox: Sandbox, request: Request, operation: str) -> Non
     if not sandbox.access_token:
         return
     if "x-access-token" in request.headers:
-        return check_token(sandbox, request.headers["x-access-token"])
+        check_token(sandbox, request.headers["x-access-token"])
+        return
     query = request.parameters()
     if "signature" not in query:
         raise HttpError(401, "this needs the header X-Access-Token or a signature in the query")

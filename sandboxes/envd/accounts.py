@@ -1,6 +1,7 @@
 """The sandbox's users, read from its /etc/passwd and /etc/group.
 
-The files are parsed here and not asked for through the C library: in an image with another libc its name service would not load.
+The files are parsed here and not asked for through the C library: in an image with another libc its name service would
+not load.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 
 from .errors import RpcError
 
-_PASSWD = "/etc/passwd"
+_PASSWD = "/etc/passwd"  # noqa: S105
 _GROUP = "/etc/group"
 
 

@@ -22,7 +22,9 @@ def wanted(request: Request) -> dict[str, str]:
     found.pop("", None)
     for key, value in found.items():
         if len(key) > _KEY_LIMIT or not value.isascii() or (value and not value.isprintable()):
-            raise HttpError(400, f"X-Metadata-{key[:80]} must be printable ASCII, its name at most {_KEY_LIMIT} characters")
+            raise HttpError(
+                400, f"X-Metadata-{key[:80]} must be printable ASCII, its name at most {_KEY_LIMIT} characters"
+            )
     if sum(len(_NAMESPACE) + len(key) + len(value) for key, value in found.items()) > _TOTAL_LIMIT:
         raise HttpError(400, f"all X-Metadata-* headers together must not exceed {_TOTAL_LIMIT} bytes")
     return found

@@ -103,7 +103,7 @@ def _split(data: bytes) -> tuple[bytes | None, bytes]:
 
 
 class Stream:
-    """The answer of a streaming call: HTTP 200 and enveloped messages, whatever happens; errors go into the last one."""
+    """The answer of a streaming call: HTTP 200 and enveloped messages, always; errors go into the last one."""
 
     open: set[Stream] = set()
     """Streams in progress, so that a dying daemon can say so to each."""
@@ -116,6 +116,7 @@ class Stream:
 
     async def __aenter__(self) -> Stream:
         Stream.open.add(self)
+        self._connection.look_for_hangup()
         return self
 
     async def __aexit__(self, *error: object) -> None:

@@ -91,6 +91,10 @@ class Connection:
             except OSError as error:
                 raise Gone from error
 
+    def look_for_hangup(self) -> None:
+        """From here on `park` notices when the client leaves."""
+        self._quiet = True
+
     def hung_up(self) -> bool:
         """Whether the client closed its end. Bytes of a next request end the looking: they are read later."""
         try:

@@ -64,8 +64,10 @@ async def download(loop: Loop, sandbox: Sandbox, request: Request) -> Reply | No
         status, headers = _ranged(file, request.headers.get("range", ""))
         compress = compress and status == 200 and not 0 < file.size < _WORTH_COMPRESSING
         if compress or file.endless:
-            return await _send_chunked(loop, request, file, headers, compress)
-        return await _send_plain(loop, request, file, status, headers)
+            await _send_chunked(loop, request, file, headers, compress)
+        else:
+            await _send_plain(loop, request, file, status, headers)
+        return None
     finally:
         os.close(file.fd)
 
@@ -119,7 +121,10 @@ def _quality(text: str) -> float:
 def _ranged(file: _File, wanted: str) -> tuple[int, str]:
     """Narrows the file to a single byte range if one is asked for; anything else is ignored, as RFC 9110 allows."""
     changed = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(file.changed))
-    headers = f"Content-Type: application/octet-stream\r\nAccept-Ranges: bytes\r\nVary: Accept-Encoding\r\nLast-Modified: {changed}\r\n"
+    headers = (
+        "Content-Type: application/octet-stream\r\nAccept-Ranges: bytes\r\nVary: Accept-Encoding\r\n"
+        f"Last-Modified: {changed}\r\n"
+    )
     unit, _, spans = wanted.partition("=")
     first, dash, last = spans.strip().partition("-")
     numbers = all(not part or (part.isascii() and part.isdigit() and len(part) < 19) for part in (first, last))
@@ -137,7 +142,8 @@ async def _send_plain(loop: Loop, request: Request, file: _File, status: int, he
     connection, left = request.connection, file.end - file.begin
     head = head_of(request, status, f"{headers}Content-Length: {left}\r\n")
     if request.method == "HEAD":
-        return await connection.send(head)
+        await connection.send(head)
+        return
     while left:
         piece = file.read() if file.in_memory() else await run_as(loop, None, file.read)
         if not piece:

@@ -51,7 +51,9 @@ def entry(path: str) -> Entry:
 
 def permissions(mode: int) -> str:
     """As `drwxr-xr-x`; special bits come before, as in `dtrwxrwxrwx` for /tmp."""
-    kind = "".join(letter for test, letter in _LETTERS if test(mode)) + "".join(name for bit, name in _BITS if mode & bit)
+    kind = "".join(letter for test, letter in _LETTERS if test(mode)) + "".join(
+        name for bit, name in _BITS if mode & bit
+    )
     rights = "".join(name if mode >> 8 - place & 1 else "-" for place, name in enumerate("rwxrwxrwx"))
     return (kind or "-") + rights
 

@@ -26,11 +26,9 @@ def text(message: Message, name: str, default: str = "") -> str:
     value = pick(message, name)
     if value is None:
         return default
-    if not isinstance(value, str):
-        raise RpcError("invalid_argument", f"{name} must be a string")
-    if "\0" in value:
-        raise RpcError("invalid_argument", f"{name} must not contain a NUL character")
-    return value
+    if not _usable(value):
+        raise RpcError("invalid_argument", f"{name} must be a string without NUL and stray surrogates")
+    return str(value)
 
 
 def flag(message: Message, name: str, default: bool = False) -> bool:
@@ -67,8 +65,8 @@ def texts(message: Message, name: str) -> list[str]:
     value = pick(message, name)
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(each, str) and "\0" not in each for each in value):
-        raise RpcError("invalid_argument", f"{name} must be a list of strings without NUL characters")
+    if not isinstance(value, list) or not all(map(_usable, value)):
+        raise RpcError("invalid_argument", f"{name} must be a list of strings without NUL and stray surrogates")
     return value
 
 
@@ -76,10 +74,10 @@ def variables(message: Message, name: str) -> dict[str, str]:
     """Environment variables: names without `=`, values without NUL."""
     value = inner(message, name)
     for key, each in value.items():
-        if not key or "=" in key or "\0" in key:
+        if not key or "=" in key or not _usable(key):
             raise RpcError("invalid_argument", f"{name} holds a name that no environment variable can have")
-        if not isinstance(each, str) or "\0" in each:
-            raise RpcError("invalid_argument", f"{name}.{key} must be a string without NUL characters")
+        if not _usable(each):
+            raise RpcError("invalid_argument", f"{name}.{key} must be a string without NUL and stray surrogates")
     return value
 
 
@@ -90,3 +88,13 @@ def blob(message: Message, name: str) -> bytes:
         return a2b_base64(value + "=" * (-len(value) % 4), strict_mode=True)
     except (Base64Error, ValueError):
         raise RpcError("invalid_argument", f"{name} must be base64") from None
+
+
+def _usable(value: object) -> bool:
+    """Whether the kernel can take it as an argument, a variable or a path."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        return value.isascii() or bool(value.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return False

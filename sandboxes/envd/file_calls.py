@@ -79,7 +79,9 @@ async def list_dir(loop: Loop, sandbox: Sandbox, request: Request) -> Message:
     account, message = caller(sandbox, request), await read_message(request)
     path = paths.resolve(fields.text(message, "path"), account, sandbox.default_workdir)
     depth = fields.number(message, "depth", 2**32 - 1) or 1
-    found = await run_as(loop, account, lambda: _tried(f"listing {path!r}", lambda: _listed(path, min(depth, _DEEPEST))))
+    found = await run_as(
+        loop, account, lambda: _tried(f"listing {path!r}", lambda: _listed(path, min(depth, _DEEPEST)))
+    )
     return {"entries": found} if found else {}
 
 
@@ -110,7 +112,7 @@ def _listed(path: str, depth: int) -> list[Entry]:
 
 
 def _collect(path: str, depth: int, found: list[Entry]) -> None:
-    """Depth first, by name. Links are shown, not followed; what vanishes or is closed to the user meanwhile is left out."""
+    """Depth first, by name. Links are shown, not followed; what vanishes or is closed to the user is left out."""
     for name in sorted(os.listdir(path)):
         inside = f"{path.rstrip('/')}/{name}"
         try:

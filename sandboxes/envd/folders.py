@@ -43,8 +43,9 @@ def remove(path: str) -> None:
     """A file, a link or a whole tree; nothing to remove is no error."""
     try:
         if stat.S_ISDIR(os.lstat(path).st_mode):
-            return _remove_tree(path)
-        os.unlink(path)
+            _remove_tree(path)
+        else:
+            os.unlink(path)
     except (FileNotFoundError, NotADirectoryError):
         return
 

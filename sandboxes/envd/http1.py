@@ -120,6 +120,13 @@ async def send_reply(request: Request, reply: Reply) -> None:
     await request.connection.send(head_of(request, reply.status, reply.headers + length) + body)
 
 
+def bare_answer(error: HttpError) -> bytes:
+    """The answer to something that was no HTTP request; the connection is closed after it."""
+    reply = json_reply(error.status, {"code": error.status, "message": error.message})
+    head = f"HTTP/1.1 {error.status} {_REASONS.get(error.status, 'Unknown')}\r\n{reply.headers}"
+    return f"{head}Content-Length: {len(reply.body)}\r\nConnection: close\r\n\r\n".encode() + reply.body
+
+
 def preflight(request: Request) -> Reply:
     """CORS is open: SDK and terminal run in browsers (e2b-protocol.md 2.2)."""
     wanted = request.headers.get("access-control-request-headers", "*")

@@ -1,8 +1,9 @@
 """Acting as the request's user while envd itself stays root.
 
-Linux keeps credentials per thread; the C library only makes them look process-wide. The bare system calls therefore let one thread
-open files or spawn a command with exactly a user's rights and groups, and come back: no helper process, no fork of the interpreter
-(a fork costs 3.1 ms, the spawn that this keeps possible 0.9 ms), and no file work of a user's ever done with root's rights.
+Linux keeps credentials per thread; the C library only makes them look process-wide. The bare system calls therefore let
+one thread open files or spawn a command with exactly a user's rights and groups, and come back: no helper process, no
+fork of the interpreter (a fork costs 3.1 ms, the spawn that this keeps possible 0.9 ms), and no file work of a user's
+ever done with root's rights. Nothing is imported meanwhile: the interpreter's own files may be closed to the user.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class _Kernel:
 
 
 _kernel: _Kernel | None = None
+_hidden = False
 _own = (os.geteuid(), os.getegid(), tuple(os.getgroups()))
 _usable: dict[int, str] = {}
 """User ids tried so far: empty when they work, else the reason why not."""
@@ -70,7 +72,7 @@ def kernel() -> _Kernel:
 class acting_as:
     """`with acting_as(account):` gives this thread the account's rights.
 
-    `wholly` sets the real ids too, as a spawned command needs; file work leaves them, so the user cannot signal this thread.
+    `wholly` sets the real ids too, as a spawned command needs; file work leaves them: users cannot signal the thread.
     """
 
     def __init__(self, account: Account, wholly: bool = False) -> None:
@@ -126,8 +128,11 @@ def _obstacle(account: Account) -> str:
 
 
 def hide_memory() -> None:
-    """Keeps commands that run under envd's own user id from reading its memory, where the tokens are."""
-    kernel().library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    """Keeps commands under envd's own user id from reading its memory, where the tokens are. Root reads it anyway."""
+    global _hidden
+    if not _hidden and _own[0] != 0:
+        kernel().library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _hidden = True
 
 
 def adopt_orphans() -> None:

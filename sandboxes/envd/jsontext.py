@@ -31,12 +31,13 @@ def _refuse(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-_scan: Any = _json.make_scanner(_Rules)  # type: ignore[arg-type]
+_rules: Any = _Rules
+_scan: Any = _json.make_scanner(_rules)
 _encode: Any = _json.make_encoder(
-    None,  # type: ignore[arg-type]
+    None,
     _refuse,
     _json.encode_basestring_ascii,
-    None,  # type: ignore[arg-type]
+    None,
     ":",
     ",",
     False,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import _signal
 import os
 import time
 
 from .connect import Stream
 from .errors import RpcError
+from .lean import signals
 from .loop import now
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ class Lifetime:
         self._look()
 
     def on_signal(self, number: int) -> None:
-        if number == _signal.SIGCHLD:
+        if number == signals.SIGCHLD:
             self._table.reap()
         else:
             self.end("the sandbox was stopped")
@@ -60,7 +60,7 @@ def kill_everything() -> None:
     """As PID 1 that is one call; elsewhere (tests) all descendants, again until none is left."""
     if os.getpid() == 1:
         try:
-            os.kill(-1, _signal.SIGKILL)
+            os.kill(-1, signals.SIGKILL)
         except ProcessLookupError:
             pass
         return
@@ -74,7 +74,7 @@ def kill_everything() -> None:
 
 def _kill(pid: int) -> None:
     try:
-        os.kill(pid, _signal.SIGKILL)
+        os.kill(pid, signals.SIGKILL)
         os.waitpid(pid, os.WNOHANG)
     except OSError:
         pass  # gone, somebody else's child, or another user's process

@@ -1,7 +1,7 @@
 """A single-threaded event loop for coroutines over epoll, small enough to start in a millisecond.
 
-One coroutine parks on one `Wait`; any number of sources (a descriptor, a timer, another coroutine) may fire it and the first
-one wins. Blocking file work runs on threads (`workers`) and comes back through `post`.
+One coroutine parks on one `Wait`; any number of sources (a descriptor, a timer, another coroutine) may fire it and the
+first one wins. Blocking file work runs on threads (`workers`) and comes back through `post`.
 """
 
 from __future__ import annotations
@@ -176,7 +176,8 @@ class Loop:
 
     def _fire(self, fd: int, mask: int) -> None:
         if fd == self._alarm:
-            return self._answer_alarm()
+            self._answer_alarm()
+            return
         reader, writer = self._readers.get(fd), self._writers.get(fd)
         if reader and mask & ~WRITE:
             reader.fire(READY)
@@ -218,7 +219,7 @@ class Loop:
             return
         except (StopIteration, Cancelled):
             pass
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             report(error)
         finally:
             self.current = None
@@ -268,7 +269,8 @@ class Lock:
             wait = self._queue.pop(0)
             if wait.task:
                 self._held = True
-                return wait.fire()
+                wait.fire()
+                return
 
 
 def report(error: BaseException) -> None:

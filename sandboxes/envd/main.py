@@ -1,21 +1,21 @@
-"""Starts envd: takes its settings from the environment, its socket from its parent or makes one, and serves for ever."""
+"""Starts envd: settings from the environment, a socket from its parent or of its own, then it serves for ever."""
 
 from __future__ import annotations
 
-import _signal
 import os
 
 from . import identity, sandbox, server
+from .lean import signals
 from .lifetime import Lifetime
 from .loop import Loop
 from .processes import Processes
 from .routes import Routes
 
-_SIGNALS = (_signal.SIGCHLD, _signal.SIGTERM, _signal.SIGINT)
+_SIGNALS = (signals.SIGCHLD, signals.SIGTERM, signals.SIGINT)
 
 
 def main() -> None:
-    """Settings: ENVD_BOOTSTRAP_SHA256, ENVD_DEADLINE_MARGIN (seconds), ENVD_PORT, LISTEN_FDS, PATH (passed on to commands)."""
+    """Settings: ENVD_BOOTSTRAP_SHA256, ENVD_DEADLINE_MARGIN (seconds), ENVD_PORT, LISTEN_FDS, PATH (of commands)."""
     os.umask(0o022)
     settings = sandbox.from_environment()
     listener = server.listening_socket()
@@ -32,8 +32,8 @@ def main() -> None:
 
 
 def _listen_for_signals(loop: Loop, lifetime: Lifetime) -> None:
-    """Signals become bytes in the loop's alarm pipe; the Python functions only keep the kernel from acting by itself."""
+    """Signals become bytes in the loop's alarm pipe; the functions only keep the kernel from acting by itself."""
     loop.on_signal = lifetime.on_signal
-    _signal.set_wakeup_fd(loop.alarm, warn_on_full_buffer=False)
+    signals.set_wakeup_fd(loop.alarm, warn_on_full_buffer=False)
     for number in _SIGNALS:
-        _signal.signal(number, lambda number, stack: None)
+        signals.signal(number, lambda number, stack: None)

@@ -1,4 +1,4 @@
-"""`GET /metrics`: what the sandbox uses, from its control group where there is one, else from /proc (e2b-protocol.md 3.4)."""
+"""`GET /metrics`: what the sandbox uses, by its control group if it has one, else by /proc (e2b-protocol.md 3.4)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _cpu_seconds() -> float:
     if nanoseconds := _text(f"{_CGROUP}/cpuacct/cpuacct.usage").strip():
         return int(nanoseconds) / 1e9
     ticks = os.sysconf("SC_CLK_TCK")
-    user, nice, system, idle, *_ = (int(each) for each in _text("/proc/stat").split("\n", 1)[0].split()[1:])
+    user, nice, system, *_ = (int(each) for each in _text("/proc/stat").split("\n", 1)[0].split()[1:])
     return (user + nice + system) / ticks
 
 
@@ -62,7 +62,8 @@ def _uptime() -> float:
 
 def _memory() -> tuple[int, int, int]:
     """Used without cache, total, cache."""
-    host = {line.split(":")[0]: int(line.split()[1]) << 10 for line in _text("/proc/meminfo").splitlines() if " kB" in line}
+    lines = [line.split() for line in _text("/proc/meminfo").splitlines() if line.endswith(" kB")]
+    host = {name.rstrip(":"): int(kilobytes) << 10 for name, kilobytes, _ in lines}
     for usage, limit, stat, cached in (
         ("memory.current", "memory.max", "memory.stat", "file"),
         ("memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes", "memory/memory.stat", "total_cache"),

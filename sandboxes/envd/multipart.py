@@ -40,7 +40,8 @@ class Form:
         while len(self._data) < 2:
             await self._more()
         if self._data.startswith(b"--"):
-            return await self._skip_rest()
+            await self._skip_rest()
+            return None
         if (await self._line()).strip(b" \t"):
             raise _broken()
         return _part(await self._headers())

@@ -8,7 +8,7 @@ from binascii import a2b_base64
 
 from . import fields, identity, jsontext, spawn
 from .connect import Frames, Stream, frame, keepalive_seconds, read_message, read_only_frame, time_limit
-from .errors import Gone, RpcError, rpc_error
+from .errors import RpcError, rpc_error
 from .loop import Wait, now
 from .processes import Feed, Process
 
@@ -156,6 +156,7 @@ def _launch(sandbox: Sandbox, table: Processes, account: Account, message: Messa
     size = _size(message) if fields.pick(message, "pty") is not None else None
     with_stdin = fields.flag(message, "stdin", True)
     start = _terminal_starter(size) if size else _start_in_pipes
+    identity.hide_memory()
     try:
         with identity.acting_as(account, wholly=True):
             pid, ends = start(program, with_stdin)

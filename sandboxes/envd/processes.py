@@ -1,18 +1,19 @@
 """The running commands and what they print.
 
-Output goes to the streams that listen, each with a bounded queue: while one is full the pipe is left unread, so a slow client slows the
-command and a fast command costs bounded memory. With nobody listening it is thrown away, so the command never blocks.
+Output goes to the streams that listen, each with a bounded queue: while one is full the pipe is left unread, so a slow
+client slows the command and a fast command costs bounded memory. With nobody listening it is thrown away, so the
+command never blocks.
 """
 
 from __future__ import annotations
 
 import os
-from _signal import SIGKILL
 from binascii import b2a_base64
 
 from . import jsontext
 from .connect import frame
 from .errors import RpcError
+from .lean import signals
 from .loop import READ, WRITE, Lock, Wait, now
 
 TYPE_CHECKING = False
@@ -68,6 +69,7 @@ class Process:
         self._result: bytes = b""
         self._room: list[Wait] = []
         self._limit: Timer | None = None
+        self._linger: Timer | None = None
 
     def read_from(self, fd: int, kind: str) -> None:
         self._outputs += 1
@@ -113,8 +115,9 @@ class Process:
     def exited(self, status: int) -> None:
         self._result = frame(jsontext.dump({"event": {"end": _result(status)}}))
         if self._outputs == 0:
-            return self._finish()
-        self.table.loop.at(now() + _LINGER_SECONDS, self._finish)
+            self._finish()
+            return
+        self._linger = self.table.loop.at(now() + _LINGER_SECONDS, self._finish)
 
     async def write(self, data: bytes, until: float | None) -> None:
         """To stdin or the terminal, whichever it has; waits while the command does not read."""
@@ -148,7 +151,7 @@ class Process:
         if self.starter:
             self.starter.end(RpcError("deadline_exceeded", "the command ran into its time limit and was killed"))
         try:
-            self.signal(SIGKILL)
+            self.signal(signals.SIGKILL)
         except RpcError:
             pass  # it has just ended
 
@@ -187,8 +190,9 @@ class Process:
     def _finish(self) -> None:
         if not self.table.forget(self, self._result):
             return
-        if self._limit:
-            self.table.loop.cancel(self._limit)
+        for timer in (self._limit, self._linger):
+            if timer:
+                self.table.loop.cancel(timer)
         self.close_stdin()
         for feed in self.feeds:
             feed.put(self._result)
@@ -252,12 +256,11 @@ def _result(status: int) -> dict[str, object]:
     if os.WIFEXITED(status):
         code = os.WEXITSTATUS(status)
         text = f"exit status {code}"
-        return {"exitCode": code, "exited": True, "status": text, "error": text} if code else {"exited": True, "status": text}
+        failure = {"exitCode": code, "error": text} if code else {}
+        return {"exited": True, "status": text, **failure}
     text = f"signal: {_signal_name(os.WTERMSIG(status))}" + (" (core dumped)" if os.WCOREDUMP(status) else "")
     return {"exitCode": -1, "status": text, "error": text}
 
 
 def _signal_name(number: int) -> str:
-    from _signal import strsignal
-
-    return (strsignal(number) or f"signal {number}").lower()
+    return (signals.strsignal(number) or f"signal {number}").lower()

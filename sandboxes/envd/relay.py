@@ -6,7 +6,7 @@ The gateway thus talks to one port with one token, whatever the sandbox serves (
 from __future__ import annotations
 
 import _socket
-import os
+import errno
 
 from . import access
 from .connection import PIECE
@@ -28,9 +28,10 @@ _ADDRESSES = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
 
 
 async def relay(loop: Loop, sandbox: Sandbox, request: Request) -> Reply | None:
-    """Connects to `X-Envd-Relay-Port`, passes the request on and everything after it both ways until either side is done.
+    """Connects to `X-Envd-Relay-Port`, passes the request on and all that follows both ways until either side is done.
 
-    401 for a wrong `X-Envd-Relay-Token`, 400 for an impossible port, 502 when nothing listens. The connection serves no second request.
+    401 for a wrong `X-Envd-Relay-Token`, 400 for an impossible port, 502 when nothing listens. The connection serves no
+    second request.
     """
     access.check_token(sandbox, request.headers.get(_TOKEN, ""), "X-Envd-Relay-Token")
     port = _port(request.headers[_PORT])
@@ -58,7 +59,7 @@ async def _open(loop: Loop, port: int) -> _socket.socket | None:
         except OSError:
             continue  # no IPv6 in this sandbox
         problem = upstream.connect_ex((address, port))
-        if problem == 115 and await loop.ready(upstream.fileno(), WRITE, now() + _CONNECT_SECONDS):  # EINPROGRESS
+        if problem == errno.EINPROGRESS and await loop.ready(upstream.fileno(), WRITE, now() + _CONNECT_SECONDS):
             problem = upstream.getsockopt(_socket.SOL_SOCKET, _socket.SO_ERROR)
         if problem == 0:
             upstream.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
@@ -80,7 +81,7 @@ async def _splice(loop: Loop, request: Request, upstream: _socket.socket) -> Non
 
 
 async def _upwards(loop: Loop, client: _socket.socket, upstream: _socket.socket, start: bytes) -> None:
-    """A client that has ended has most likely left; a server that does not notice must not hold the connection for ever."""
+    """A client that has ended has most likely left: a server that does not notice must not keep the connection."""
     await _pass_on(loop, client, upstream, start)
     await loop.sleep(_PARTING_SECONDS)
     upstream.shutdown(_socket.SHUT_RDWR)
@@ -107,7 +108,8 @@ async def _pass_on(loop: Loop, source: _socket.socket, target: _socket.socket, d
             await _send(loop, target, data)
             data = await _receive(loop, source)
             if not data:
-                return target.shutdown(_socket.SHUT_WR)
+                target.shutdown(_socket.SHUT_WR)
+                return
     except OSError:
         return
 

@@ -93,7 +93,8 @@ class Routes:
         if connect.media_type(request) != wanted:
             raise HttpError(415, f"the header Content-Type must be {wanted}")
         if streaming:
-            return await self._stream(request, streaming)
+            await self._stream(request, streaming)
+            return None
         assert unary  # noqa: S101
         return Reply(200, jsontext.dump(await unary(request)), f"Content-Type: {UNARY_TYPE}\r\n")
 
@@ -105,7 +106,7 @@ class Routes:
                 await stream.end(error)
             except (Gone, HttpError):
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001
                 report(error)
                 await stream.end(RpcError("internal", f"internal error: {error!r}"))
 

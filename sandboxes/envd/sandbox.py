@@ -1,4 +1,4 @@
-"""What this sandbox is: who may call, as whom, with which variables, until when. Set by `POST /init`, read by every route."""
+"""What this sandbox is: who may call, as whom, with which variables, until when. `POST /init` sets it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sandbox:
     def account(self, name: str = "") -> Account:
         """The account for a request that names a user, or the default one.
 
-        Without a name the account envd runs under stands in for a default user that the image lacks or the sandbox cannot switch to.
+        Without a name the account envd runs under stands in for a default user that is missing or cannot be used.
         """
         if name:
             return identity.require(accounts.find(name))

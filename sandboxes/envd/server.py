@@ -7,7 +7,7 @@ import os
 
 from .connection import Connection
 from .errors import Gone, HttpError
-from .http1 import json_reply, read_request, send_reply
+from .http1 import bare_answer, json_reply, read_request, send_reply
 from .loop import READ, now, report
 
 TYPE_CHECKING = False
@@ -22,12 +22,11 @@ _BACKLOG = 512
 _MOST_CONNECTIONS = 512
 _DRAIN_LIMIT = 64 * 1024
 _LINGER_SECONDS = 5.0
-_BUSY = b'HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 59\r\nConnection: close\r\n\r\n'
-_BUSY_BODY = b'{"code":503,"message":"the sandbox has too many connections"}'
+_BUSY = HttpError(503, "the sandbox has too many connections")
 
 
 def listening_socket() -> _socket.socket:
-    """The socket handed in by whoever started us (systemd's convention: LISTEN_FDS=1, descriptor 3), else one of our own."""
+    """The socket handed in by whoever started us (systemd's convention: LISTEN_FDS=1, descriptor 3), else our own."""
     inherited = os.environ.pop("LISTEN_FDS", "")
     os.environ.pop("LISTEN_PID", None)
     if inherited:
@@ -50,7 +49,7 @@ class Server:
         listener.setblocking(False)
         while True:
             try:
-                fd, _ = listener._accept()
+                fd, _ = listener._accept()  # type: ignore[attr-defined]
             except BlockingIOError:
                 await self._loop.ready(listener.fileno(), READ)
             except OSError:
@@ -65,7 +64,7 @@ class Server:
         refused = _socket.socket(fileno=fd)
         refused.setblocking(False)
         try:
-            refused.send(_BUSY.replace(b"59", b"%d" % len(_BUSY_BODY)) + _BUSY_BODY)
+            refused.send(bare_answer(_BUSY))
         except OSError:
             pass
         refused.close()
@@ -86,7 +85,7 @@ class Server:
         try:
             request = await read_request(connection)
         except HttpError as error:
-            await connection.send(_bare(error))
+            await connection.send(bare_answer(error))
             return False
         if request is None:
             return False
@@ -100,7 +99,10 @@ class Server:
 
     async def _linger(self, connection: Connection) -> None:
         """Lets a client that is still sending read why it was refused, instead of resetting the connection under it."""
-        connection.socket.shutdown(_socket.SHUT_WR)
+        try:
+            connection.socket.shutdown(_socket.SHUT_WR)
+        except OSError:
+            return
         until = now() + _LINGER_SECONDS
         try:
             while await connection.receive(until):
@@ -113,7 +115,7 @@ class Server:
             return await self._routes.answer(request)
         except Gone:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             report(error)
             return json_reply(500, {"code": 500, "message": f"internal error: {error!r}"}, close=True)
 
@@ -126,10 +128,3 @@ class Server:
         except HttpError:
             return False
         return True
-
-
-def _bare(error: HttpError) -> bytes:
-    """An answer to something that was no HTTP request."""
-    reply = json_reply(error.status, {"code": error.status, "message": error.message})
-    head = f"HTTP/1.1 {error.status} Bad Request\r\n{reply.headers}Content-Length: {len(reply.body)}\r\nConnection: close\r\n\r\n"
-    return head.encode() + reply.body

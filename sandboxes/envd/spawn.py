@@ -1,18 +1,25 @@
-"""Starting one program with a user's rights, by posix_spawn: the caller's memory is shared until the exec, never copied."""
+"""Starting one program with a user's rights, by posix_spawn: memory is shared until the exec, never copied."""
 
 from __future__ import annotations
 
-import _signal
 import os
 import stat
 
 from .errors import RpcError, rpc_error
+from .lean import signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Action = tuple[int, int, int] | tuple[int, int, str, int, int]
 
-_RESET = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGTERM, _signal.SIGINT)
+_RESET = (
+    signals.SIGPIPE,
+    signals.SIGXFSZ,
+    signals.SIGTERM,
+    signals.SIGINT,
+    signals.SIGHUP,
+    signals.SIGQUIT,
+)
 _MORE_KILLABLE = b"500"
 """Out of memory, the kernel should take a command and not the daemon that reports on it."""
 
@@ -27,9 +34,9 @@ class Program:
 
 
 def spawn(program: Program, actions: list[Action]) -> int:
-    """Starts the program as leader of a session of its own and returns its pid. Runs inside `acting_as(account, wholly=True)`.
+    """Starts the program as leader of its own session and returns its pid. For use in `acting_as(..., wholly=True)`.
 
-    The folder is entered by this process and left again: it is the loop's thread that runs this, and no path here is relative.
+    The folder is entered by this process and left again: only the loop's thread runs this, and no path is relative.
     """
     try:
         os.chdir(program.folder)
@@ -48,7 +55,8 @@ def spawn(program: Program, actions: list[Action]) -> int:
         )
     except OSError as error:
         failure = rpc_error(error, f"starting {program.arguments[0]!r}")
-        raise RpcError("invalid_argument", failure.message) if failure.code != "resource_exhausted" else failure from None
+        code = failure.code if failure.code == "resource_exhausted" else "invalid_argument"
+        raise RpcError(code, failure.message) from None
     finally:
         os.chdir("/")
     return pid

@@ -1,6 +1,7 @@
 """`POST /files`: one raw body or a form of many files, any size, written in place as it arrives.
 
-Writing in place keeps the file's inode, mode and links, as editors and mounts expect; a broken upload leaves what had arrived.
+Writing in place keeps the file's inode, mode and links, as editors and mounts expect; a broken upload leaves what had
+arrived.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Upload:
         fd = await run_as(self._loop, self._account, lambda: self._begin(path, first))
         try:
             while piece := await read():
-                await run_as(self._loop, None, lambda: _write(fd, piece, path))  # noqa: B023
+                await run_as(self._loop, None, lambda: _write(fd, piece, path))
         finally:
             os.close(fd)
         metadata = {"metadata": self._metadata} if self._metadata else {}
@@ -90,7 +91,9 @@ async def upload(loop: Loop, sandbox: Sandbox, request: Request) -> Reply:
     return json_reply(200, await _save_form(request, files, account, sandbox.default_workdir, path if named else ""))
 
 
-async def _save_form(request: Request, files: Upload, account: Account, workdir: str, path: str) -> list[dict[str, object]]:
+async def _save_form(
+    request: Request, files: Upload, account: Account, workdir: str, path: str
+) -> list[dict[str, object]]:
     from .multipart import Form
 
     form = Form(request.headers["content-type"], _body(request))

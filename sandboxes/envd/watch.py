@@ -27,7 +27,7 @@ _MOST_WATCHERS = 1024
 
 
 class Kept:
-    """A watcher whose events wait to be taken; a task reads it all the time, so that new folders are watched at once."""
+    """A watcher whose events wait to be taken; a task reads on always, so that new folders are watched at once."""
 
     def __init__(self, loop: Loop, account: Account, source: Watcher) -> None:
         self._loop = loop

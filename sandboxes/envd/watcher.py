@@ -70,7 +70,7 @@ class Watcher:
 
     def _translate(self, number: int, mask: int, name: str, found: list[Event]) -> None:
         if mask & OVERFLOW:
-            raise RpcError("resource_exhausted", f"too many events in {self.root!r} at once: some are lost, watch it anew")
+            raise RpcError("resource_exhausted", f"too many events in {self.root!r}: some are lost, watch it anew")
         folder = self._folders.get(number)
         if mask & IGNORED:
             self._folders.pop(number, None)

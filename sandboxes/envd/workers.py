@@ -22,7 +22,7 @@ _waiting = 0
 
 
 async def run_as[T](loop: Loop, account: Account | None, work: Callable[[], T]) -> T:
-    """What `work` returns or raises, computed on a thread as `account` (None: as envd, for descriptors already open)."""
+    """What `work` returns or raises, done on a thread as `account` (None: as envd, for descriptors already open)."""
     outcome: list[T] = []
     failure: list[BaseException] = []
 
