@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,10 @@ class Stack:
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with psycopg.connect(postgresql.url(self.folder / "postgresql", "agentbox"), connect_timeout=5) as connection:
             return connection.execute(sql, values).fetchall()
+
+    def execute(self, sql: str, values: Sequence[object] | Mapping[str, object] | None = None) -> None:
+        with psycopg.connect(postgresql.url(self.folder / "postgresql", "agentbox"), connect_timeout=5) as connection:
+            connection.execute(sql, values)
 
     def count(self, state: str) -> int:
         return int(self.query("SELECT count(*) FROM sandboxes_sandbox WHERE state = %s", state)[0][0])

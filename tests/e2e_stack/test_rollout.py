@@ -1,4 +1,4 @@
-"""Done-when 1 and 10 of the first issue, in moderate sizes: a rollout succeeds, also while processes are killed under it."""
+"""A rollout succeeds, also while processes are killed under it (Done-when 1 and 10 of the first issue, in small)."""
 
 from __future__ import annotations
 
