@@ -97,6 +97,7 @@ class Routes:
             route = self._routes[sandbox_id] = Route(sandbox_id, pod_ip, end_at, token, now, now)
         self._missing.pop(sandbox_id, None)
         route.confirmed = now
+        route.pod_ip = pod_ip
         self._set_deadline(route, end_at)
         return route
 

@@ -58,10 +58,9 @@ class Tunnel:
 
     async def _join(self) -> None:
         await self.receive()
-        async with asyncio.timeout(OPEN_SECONDS) as opening:
+        async with asyncio.timeout(OPEN_SECONDS):
             connection = await self._open()
         async with connection:
-            opening.reschedule(None) if not opening.expired() else None
             await self.send({"type": "websocket.accept", "subprotocol": connection.protocol})
             self.accepted = True
             await self._pump(connection)

@@ -86,7 +86,7 @@ def process_environment() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def shared_edge(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edge]:
-    """One edge process for all tests that do not stop or starve theirs: its caches are keyed by ids that never repeat."""
+    """One process for all tests that do not stop or starve theirs; its caches are keyed by ids that never repeat."""
     edge = Edge(process_environment(), tmp_path_factory.mktemp("edge"))
     yield edge
     edge.stop()

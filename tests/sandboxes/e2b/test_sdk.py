@@ -63,7 +63,9 @@ def test_connect_gives_the_same_sandbox_and_only_extends(world: World) -> None:
     assert models.Sandbox.objects.get().end_at == before
     Sandbox.connect(sandbox.sandbox_id, timeout=900, **world.options)
     after = models.Sandbox.objects.get().end_at
-    assert before is not None and after is not None and (after - before).total_seconds() > 500
+    assert before is not None
+    assert after is not None
+    assert (after - before).total_seconds() > 500
 
 
 def test_the_sdk_raises_its_own_exceptions(world: World) -> None:
@@ -80,7 +82,7 @@ def test_the_sdk_raises_its_own_exceptions(world: World) -> None:
 def test_pausing_is_refused_plainly(world: World) -> None:
     world.idle()
     sandbox = Sandbox.create("base", timeout=60, **world.options)
-    with pytest.raises(SandboxException, match="501: POST /sandboxes/.* is not supported"):
+    with pytest.raises(SandboxException, match=r"501: POST /sandboxes/.* is not supported"):
         sandbox.pause()
 
 
