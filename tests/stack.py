@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 READY = "AgentBox is ready"
 READY_LIMIT = 60.0
 STOP_LIMIT = 30.0
-FOREIGN = ("DATABASE_URL", "REDIS_URL", "KUBECONFIG", "SECRET_KEY", "COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")
+FOREIGN = ("DATABASE_URL", "REDIS_URL", "KUBECONFIG", "SECRET_KEY")
 """Variables of the test run that a stack of its own must not see."""
 
 
