@@ -29,7 +29,7 @@ def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_por
     servers = [*own_postgresql(options), *own_valkey(options)]
     names = tuple(program.name for program in servers)
     cluster = [] if options.kubeconfig else [localkube(options, environment, kubernetes_port)]
-    needs = ("prepare", *(program.name for program in cluster))
+    watched = ("prepare", *(program.name for program in cluster))
 
     def python(name: str, command: list[str], after: tuple[str, ...], stage: int, once: bool = False) -> Program:
         return Program(name, command, environment, after, stage=stage, once=once)
@@ -38,9 +38,9 @@ def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_por
         *servers,
         *cluster,
         python("prepare", manage("prepare"), names, WORK, once=True),
-        python("worker", worker(), needs, WORK),
-        python("beat", beat(options), needs, FACES),
-        python("watcher", manage("watch", "--cluster", CLUSTER_NAME), needs, WORK),
+        python("worker", worker(), ("prepare",), WORK),
+        python("beat", beat(options), ("prepare",), FACES),
+        python("watcher", manage("watch", "--cluster", CLUSTER_NAME), watched, WORK),
         face("web", web(web_socket), options.port, web_socket, environment),
         *(face(name, edge(edge_socket), options.edge_port, edge_socket, environment) for name in EDGES),
     ]

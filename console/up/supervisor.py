@@ -22,7 +22,7 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0
 STEADY = 30.0
 """After this many seconds of running the backoff begins anew."""
 READY_LIMIT = 60.0
-READY_POLL = 0.05
+FIRST_POLL, LONGEST_POLL = 0.05, 0.5
 STOP_LIMIT = 4.0
 DRAIN_LIMIT = 1.0
 """For the last lines of a process that has ended."""
@@ -136,12 +136,13 @@ class Supervisor:
             transport.close()
 
     async def wait_ready(self, program: Program) -> None:
-        began = time.monotonic()
+        began, pause = time.monotonic(), FIRST_POLL
         while not await program.ready():
             if time.monotonic() - began > READY_LIMIT and not self.ready[program.name].is_set():
                 self.fail(Problem(f"{program.name} was not ready within {READY_LIMIT:g} s; its lines above say why."))
                 return
-            await asyncio.sleep(READY_POLL)
+            await asyncio.sleep(pause)
+            pause = min(1.1 * pause, LONGEST_POLL)
         self.is_ready(program)
 
     def is_ready(self, program: Program) -> None:

@@ -1,4 +1,4 @@
-"""What has to be true before the processes of `manage.py up` start: tables, first rows, static files."""
+"""What has to be true before the processes of `manage.py up` start: tables and first rows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    help = "Migrate, seed and collect static files: the first step of `manage.py up`."
+    help = "Migrate and seed: the first step of `manage.py up`."
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         call_command("migrate", interactive=False, verbosity=0)
         call_command("seed")
-        call_command("collectstatic", interactive=False, verbosity=0)
