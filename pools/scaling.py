@@ -22,6 +22,7 @@ class Policy:
     max_replicas: int
     min_idle: int
     max_starting: int
+    """Outstanding creates at once; a quarter of the demand if that is more (peers.md 5.10)."""
     quiet_window: float
     """Seconds without a claim before surplus idle sandboxes end."""
 
@@ -95,7 +96,7 @@ def grow(policy: Policy, seen: Observed, want: int) -> Decision:
     rooms = [
         (max(0, policy.max_replicas - seen.live), Binding.CEILING),
         (max(0, seen.quota_free), Binding.QUOTA),
-        (max(0, policy.max_starting - seen.starting), Binding.STARTING),
+        (max(0, starting_limit(policy, seen) - seen.starting), Binding.STARTING),
         (0 if seen.held >= HELD_LIMIT else need, Binding.HELD),
     ]
     room, binding = min(rooms, key=lambda pair: pair[0])
@@ -105,6 +106,10 @@ def grow(policy: Policy, seen: Observed, want: int) -> Decision:
     return Decision(want, change, binding, explain_growth(policy, seen, binding, need, change))
 
 
+def starting_limit(policy: Policy, seen: Observed) -> int:
+    return max(policy.max_starting, (seen.claimed + seen.queued) // 4)
+
+
 def explain_growth(policy: Policy, seen: Observed, binding: Binding, need: int, change: int) -> str:
     asked = f"{seen.queued} queued, {seen.claimed} claimed and {policy.min_idle} to keep idle need {need} more."
     if binding is Binding.CEILING:
@@ -112,7 +117,7 @@ def explain_growth(policy: Policy, seen: Observed, binding: Binding, need: int, 
     if binding is Binding.QUOTA:
         return f"{asked} The team's quota leaves room for {change}; end sandboxes or ask for more quota."
     if binding is Binding.STARTING:
-        return f"{asked} {seen.starting} are starting, {policy.max_starting} at once is the limit."
+        return f"{asked} {seen.starting} are starting, {starting_limit(policy, seen)} at once is the limit."
     if binding is Binding.HELD:
         return f"{asked} Growth waits: {seen.held} sandboxes are stuck ({seen.held_cause or 'see their findings'})."
     return f"{asked} Growing by {change}."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pools.scaling import Binding, Decision, Observed, Policy, decide, inputs
+from pools.scaling import Binding, Decision, Observed, Policy, decide, inputs, starting_limit
 
 
 def policy(**changed: float) -> Policy:
@@ -30,6 +30,7 @@ def seen(**changed: float) -> Observed:
         ({}, {"queued": 10, "quota_free": 3}, 3, Binding.QUOTA),
         ({}, {"queued": 10, "quota_free": -2}, 0, Binding.QUOTA),
         ({"max_starting": 5}, {"queued": 10, "starting": 4}, 1, Binding.STARTING),
+        ({"max_starting": 5, "max_replicas": 900}, {"queued": 400, "starting": 4}, 96, Binding.STARTING),
         ({}, {"queued": 10, "held": 3, "held_cause": "image missing"}, 0, Binding.HELD),
         ({}, {"queued": 10, "held": 2}, 18, Binding.DEMAND),
         ({}, {"idle": 20}, -12, Binding.NONE),
@@ -102,7 +103,7 @@ def test_growth_never_passes_ceiling_quota_or_outstanding_creates(bounds: Policy
     change = decide(bounds, now).change
     assert change <= max(0, bounds.max_replicas - now.live)
     assert change <= max(0, now.quota_free)
-    assert change <= max(0, bounds.max_starting - now.starting)
+    assert change <= max(0, starting_limit(bounds, now) - now.starting)
 
 
 @given(policies, situations)
