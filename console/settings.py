@@ -57,7 +57,13 @@ SECURE_COOKIES = flag("SECURE_COOKIES")
 DATABASE_URL = os.environ.get("DATABASE_URL", f"postgresql://postgres@/agentbox?host={VAR_DIR / 'postgresql'}")
 REDIS_URL = os.environ.get("REDIS_URL", f"unix://{VAR_DIR / 'valkey' / 'valkey.sock'}?db=0")
 DATABASES = {"default": database(DATABASE_URL)}
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1},
+    }
+}
 
 INSTALLED_APPS = [
     "console",
@@ -86,6 +92,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "console.errors.Refusals",
 ]
 TEMPLATES = [
     {
@@ -106,8 +113,9 @@ ROOT_URLCONF = "console.urls"
 ASGI_APPLICATION = "console.asgi.application"
 AUTH_USER_MODEL = "pools.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+CSRF_FAILURE_VIEW = "console.errors.csrf_failure"
 LOGIN_URL = "sign-in"
-LOGIN_REDIRECT_URL = "overview"
+LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "sign-in"
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"}]
 
@@ -118,10 +126,10 @@ USE_TZ = True
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = VAR_DIR / "static"
+WHITENOISE_USE_FINDERS = True  # straight from the tree and the packages: nothing to collect, nothing to go stale
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 
 SECURE_CSP = {
@@ -140,7 +148,18 @@ SESSION_COOKIE_HTTPONLY = True
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
+# The live feed, in seconds (design section 4, Live feed).
+LIVE_FLUSH = float(os.environ.get("LIVE_FLUSH", "0.25"))
+LIVE_BEAT = float(os.environ.get("LIVE_BEAT", "15"))
+LIVE_RECHECK = float(os.environ.get("LIVE_RECHECK", "30"))
+LIVE_SEND_LIMIT = float(os.environ.get("LIVE_SEND_LIMIT", "10"))
+
 REST_FRAMEWORK = {
+    "EXCEPTION_HANDLER": "console.rest.problems.answer",
+    "DEFAULT_AUTHENTICATION_CLASSES": ["console.rest.auth.ByKey", "console.rest.auth.BySession"],
+    "DEFAULT_PERMISSION_CLASSES": ["console.rest.auth.Known"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
