@@ -15,6 +15,8 @@ def listen(port: int, purpose: str, other: str) -> socket.socket:
     """A socket that children inherit. `other` is the advice if the port is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Inherited by what it accepts: uvicorn takes --fd for a Unix socket and would let Nagle hold answers for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listener.bind((HOST, port))
     except OSError as error:
