@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -15,8 +16,12 @@ if TYPE_CHECKING:
 def make_parents(path: str) -> None:
     """Makes the folders above `path` that are missing, mode 0755, owned by whom we act as."""
     parent = path.rpartition("/")[0]
-    if parent and not os.path.isdir(parent):
+    if not parent or os.path.isdir(parent):
+        return
+    try:
         os.makedirs(parent, mode=0o755, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, "a parent is not a folder", error.filename) from None
 
 
 def make(path: str) -> None:

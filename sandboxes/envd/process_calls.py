@@ -35,7 +35,7 @@ def caller(sandbox: Sandbox, request: Request) -> Account:
     if kind.lower() != "basic":
         return sandbox.account()
     try:
-        name = a2b_base64(value.strip()).decode().partition(":")[0]
+        name = a2b_base64(value.strip(), strict_mode=True).decode().partition(":")[0]
     except (Base64Error, ValueError):
         raise RpcError("unauthenticated", "the Authorization header is not Basic base64(user:)") from None
     return sandbox.account(name)

@@ -59,6 +59,7 @@ class Server:
 
     def _admit(self, fd: int) -> None:
         if self._open < _MOST_CONNECTIONS:
+            self._open += 1
             self._loop.start(self._serve(Connection(self._loop, fd)))
             return
         refused = _socket.socket(fileno=fd)
@@ -70,7 +71,6 @@ class Server:
         refused.close()
 
     async def _serve(self, connection: Connection) -> None:
-        self._open += 1
         try:
             while await self._exchange(connection):
                 pass
