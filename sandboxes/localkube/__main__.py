@@ -1,0 +1,177 @@
+"""`python -m sandboxes.localkube`: read the flags, build the parts, serve until told to stop."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from hashlib import sha256
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from sandboxes.localkube.api import Api, prefix
+from sandboxes.localkube.cluster import SIMULATED, Cluster, Node
+from sandboxes.localkube.kubelet import Kubelet
+from sandboxes.localkube.launcher import Launcher, raise_file_limit
+from sandboxes.localkube.simulation import Settings, Simulation
+
+log = logging.getLogger("localkube")
+_BACKLOG = 2048
+
+
+def flags(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("localkube", description=__doc__)
+    add = parser.add_argument
+    add("--port", type=int, default=0, help="0 takes a free one")
+    add("--fd", type=int, help="an already listening socket to serve on instead")
+    add("--state", type=Path, required=True, help="folder for logs and the token; emptied of Pods at start")
+    add("--kubeconfig", type=Path, required=True, help="written once ready to serve")
+    add("--namespace", default="agentbox")
+    add("--node-name", default=socket.gethostname().lower(), help="empty: no real node")
+    add("--node-cpu", type=Decimal, default=Decimal(os.cpu_count() or 1))
+    add("--node-memory", type=Decimal, default=Decimal(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    add("--max-pods", type=int, default=110)
+    add("--image", action="append", default=[], help="a name of an image that exists; '*' means all do")
+    add("--mount", action="append", default=[], metavar="SRC:DST", help="read-only into every Pod")
+    add("--hide", action="append", default=[], type=Path, help="never visible in a Pod")
+    add("--unsafe-pods", action="store_true", help="run Pods without isolation")
+    add("--simulated-nodes", type=int, default=0)
+    add("--simulated-pods-per-node", type=int, default=250)
+    add("--simulated-cpu-per-node", type=Decimal, default=Decimal(1000))
+    add("--simulate", action="append", default=[], metavar="KEY=VALUE", help=f"one of {', '.join(vars(Settings()))}")
+    return parser.parse_args(arguments)
+
+
+def _mounts(texts: list[str]) -> list[tuple[Path, Path]]:
+    pairs = []
+    for text in texts:
+        source, _, destination = text.partition(":")
+        if not destination.startswith("/") or not Path(source).exists():
+            sys.exit(f"--mount {text}: give SRC:DST, an existing path and an absolute one")
+        if destination.split("/")[1] in ("usr", "etc", "bin", "lib", "lib64", "sbin") and not Path(destination).exists():
+            sys.exit(f"--mount {text}: {destination} must exist on this machine, or be outside /usr and /etc")
+        pairs.append((Path(source).resolve(), Path(destination)))
+    return pairs
+
+
+def _prepare_state(state: Path) -> None:
+    """A restart starts empty: what a predecessor left is removed (its processes die with it, or with their cgroups)."""
+    for name in ("logs", "pods"):
+        shutil.rmtree(state / name, ignore_errors=True)
+    (state / "root").mkdir(parents=True, exist_ok=True)
+    state.chmod(0o700)
+
+
+def _token(state: Path) -> str:
+    """Kept over restarts, so that clients need not read the kubeconfig again."""
+    path = state / "token"
+    if not path.exists():
+        path.touch(0o600)
+        path.write_text(secrets.token_urlsafe(32))
+    return path.read_text()
+
+
+def _listen(options: argparse.Namespace) -> socket.socket:
+    if options.fd is not None:
+        return socket.socket(fileno=options.fd)
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(("127.0.0.1", options.port))
+    except OSError as error:
+        sys.exit(f"localkube cannot listen on port {options.port} ({error.strerror}): choose another --port")
+    found.listen(_BACKLOG)
+    return found
+
+
+def _write_kubeconfig(path: Path, port: int, token: str, namespace: str) -> None:
+    config = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "localkube",
+        "clusters": [{"name": "localkube", "cluster": {"server": f"http://127.0.0.1:{port}{prefix(token)}"}}],
+        "users": [{"name": "localkube", "user": {"token": token}}],
+        "contexts": [{"name": "localkube", "context": {"cluster": "localkube", "user": "localkube", "namespace": namespace}}],
+    }  # fmt: skip
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    fresh.touch(0o600)
+    fresh.write_text(json.dumps(config, indent=1))
+    fresh.replace(path)
+
+
+class Server(uvicorn.Server):
+    """Calls back when it is ready, and ends open watches when it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready, self._stopping = ready, stopping
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._stopping()
+        super().handle_exit(sig, frame)
+
+
+async def _serve(options: argparse.Namespace, launcher: Launcher, mounts: list[tuple[Path, Path]]) -> None:
+    launcher.listen()
+    cluster, settings, images = Cluster(options.namespace), Settings(), set(options.image)
+    settings.change(dict(text.partition("=")[::2] for text in options.simulate))
+    kubelet = Kubelet(cluster, launcher, options.state, images, mounts)
+    simulation = Simulation(cluster, settings, kubelet.addresses, images)
+    _add_nodes(options, cluster, kubelet, simulation)
+    token, listener = _token(options.state), _listen(options)
+    app = Api(cluster, kubelet, simulation, token).app()
+    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+    port = listener.getsockname()[1]
+
+    def ready() -> None:
+        _write_kubeconfig(options.kubeconfig, port, token, options.namespace)
+        log.info("serving on http://127.0.0.1:%d, kubeconfig %s", port, options.kubeconfig)
+
+    await Server(config, ready, cluster.store.close_watches).serve([listener])
+
+
+def _add_nodes(options: argparse.Namespace, cluster: Cluster, kubelet: Kubelet, simulation: Simulation) -> None:
+    if options.node_name:
+        room = {"cpu": options.node_cpu, "memory": options.node_memory, "pods": Decimal(options.max_pods)}
+        cluster.add_node(Node(options.node_name, kubelet, room, {}), "127.0.0.1")
+    for number in range(options.simulated_nodes):
+        room = {"cpu": options.simulated_cpu_per_node, "memory": Decimal(1 << 42), "pods": Decimal(options.simulated_pods_per_node)}
+        cluster.add_node(Node(f"simulated-{number}", simulation, room, {SIMULATED: "true"}), "127.0.0.1")
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+    options = flags(sys.argv[1:])
+    options.kubeconfig.unlink(missing_ok=True)
+    mounts = _mounts(options.mount)
+    options.state = options.state.resolve()
+    _prepare_state(options.state)
+    raise_file_limit()
+    name = f"localkube-{sha256(bytes(options.state)).hexdigest()[:12]}"
+    hidden = [str(path) for path in [*options.hide, options.state]]
+    shape = {"unsafe": options.unsafe_pods, "name": name, "base": str(options.state / "root"), "hidden": hidden}
+    launcher = Launcher(shape | {"mounts": [[str(source), str(destination)] for source, destination in mounts]})
+    if launcher.refused:
+        log.warning("%s", launcher.refused)
+    try:
+        with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto").get_loop_factory()) as runner:
+            runner.run(_serve(options, launcher, mounts))
+    finally:
+        launcher.close()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    main()

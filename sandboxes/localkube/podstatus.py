@@ -1,0 +1,130 @@
+"""Statuses and events in the words of the real scheduler and kubelet. Pure: changes a Pod's JSON and nothing else."""
+
+import secrets
+from typing import Any
+
+from sandboxes.localkube.objects import Json, timestamp
+
+MAIN = 0  # the one container that localkube runs
+BACK_OFF_SECONDS = (10, 20, 40, 80, 160, 300)
+
+
+def created(pod: Json) -> None:
+    pod["status"] = {"phase": "Pending", "qosClass": _quality(pod["spec"]["containers"][MAIN].get("resources", {}))}
+
+
+def unschedulable(pod: Json, message: str) -> None:
+    _condition(pod, "PodScheduled", False, "Unschedulable", message)
+
+
+def scheduled(pod: Json, node: str, host_ip: str) -> None:
+    pod["spec"]["nodeName"] = node
+    _condition(pod, "PodScheduled", True)
+    container = pod["spec"]["containers"][MAIN]
+    status = {"name": container["name"], "state": {}, "lastState": {}, "ready": False, "restartCount": 0}
+    status |= {"image": container["image"], "imageID": "", "started": False}
+    pod["status"] |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": timestamp(), "containerStatuses": [status]}
+    set_state(pod, waiting("ContainerCreating"))
+
+
+def waiting(reason: str, message: str = "") -> Json:
+    return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+
+
+def running() -> Json:
+    return {"running": {"startedAt": timestamp()}}
+
+
+def terminated(pod: Json, code: int, reason: str = "", message: str = "") -> Json:
+    """How the container that is running in `pod` ended."""
+    status = pod["status"]["containerStatuses"][MAIN]
+    began = status["state"].get("running", {}).get("startedAt") or timestamp()
+    state: dict[str, Any] = {"exitCode": code, "reason": reason or ("Completed" if code == 0 else "Error")}
+    state |= {"message": message} if message else {}
+    return {"terminated": {**state, "startedAt": began, "finishedAt": timestamp(), "containerID": status.get("containerID", "")}}
+
+
+def started(pod: Json, ip: str, *, ready: bool = False) -> None:
+    """The container runs (again): a new container id, and a restart counted if it ran before."""
+    status = pod["status"]["containerStatuses"][MAIN]
+    image = pod["spec"]["containers"][MAIN]["image"]
+    status["restartCount"] += 1 if status.get("containerID") else 0
+    status |= {"containerID": f"localkube://{secrets.token_hex(32)}", "image": image, "imageID": f"localkube://{image}"}
+    pod["status"] |= {"podIP": ip, "podIPs": [{"ip": ip}]}
+    set_state(pod, running(), ready=ready)
+
+
+def set_state(pod: Json, state: Json, *, ready: bool = False) -> None:
+    """Give the container a state and derive phase and conditions from it."""
+    status = pod["status"]["containerStatuses"][MAIN]
+    if "terminated" in status["state"] and "terminated" not in state:
+        status["lastState"] = status["state"]
+    status |= {"state": state, "ready": ready, "started": "running" in state}
+    phase = pod["status"]["phase"] = _phase(pod, status)
+    why = {"Succeeded": ("PodCompleted", ""), "Failed": ("PodFailed", "")}.get(phase)
+    why = why or ("ContainersNotReady", f"containers with unready status: [{status['name']}]")
+    _condition(pod, "PodReadyToStartContainers", bool(pod["status"].get("podIP")) and phase in ("Pending", "Running"))
+    _condition(pod, "Initialized", True, "PodCompleted" if phase == "Succeeded" else "")
+    for kind in ("Ready", "ContainersReady"):
+        _condition(pod, kind, ready, *(("", "") if ready else why))
+
+
+def evicted(pod: Json, message: str) -> None:
+    set_state(pod, terminated(pod, 137, "Error"))
+    pod["status"] |= {"phase": "Failed", "reason": "Evicted", "message": message}
+    _condition(pod, "DisruptionTarget", True, "TerminationByKubelet", message)
+
+
+def node_lost(pod: Json) -> None:
+    for kind in ("Ready", "ContainersReady"):
+        _condition(pod, kind, False, "NodeNotReady", "Node is not ready")
+
+
+def back_off(pod: Json, restarts: int) -> tuple[int, str]:
+    """Seconds until the next start of a container that keeps ending, and the kubelet's sentence about it."""
+    seconds = BACK_OFF_SECONDS[min(restarts, len(BACK_OFF_SECONDS) - 1)]
+    meta, name = pod["metadata"], pod["spec"]["containers"][MAIN]["name"]
+    where = f"pod={meta['name']}_{meta['namespace']}({meta['uid']})"
+    shown = "5m0s" if seconds == 300 else f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
+    return seconds, f"back-off {shown} restarting failed container={name} {where}"
+
+
+def missing_image(image: str) -> str:
+    reference = image if ":" in image.rsplit("/", 1)[-1] else f"{image}:latest"
+    repository = reference.rsplit(":", 1)[0]
+    full = repository if "/" in repository else f"docker.io/library/{repository}"
+    return (
+        f'failed to pull and unpack image "{full}:{reference.rsplit(":", 1)[1]}": failed to resolve reference '
+        f'"{full}:{reference.rsplit(":", 1)[1]}": pull access denied, repository does not exist or may require authorization'
+    )
+
+
+def restarts_after(pod: Json, code: int) -> bool:
+    policy = pod["spec"].get("restartPolicy", "Always")
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def _phase(pod: Json, status: Json) -> str:
+    if end := status["state"].get("terminated"):
+        if restarts_after(pod, end["exitCode"]):
+            return "Running"
+        return "Succeeded" if end["exitCode"] == 0 else "Failed"
+    return "Running" if "running" in status["state"] or status["lastState"] else "Pending"
+
+
+def _condition(pod: Json, kind: str, value: bool, reason: str = "", message: str = "") -> None:
+    conditions = pod["status"].setdefault("conditions", [])
+    before = next((each for each in conditions if each["type"] == kind), None)
+    same = before and before["status"] == str(value)
+    since = before["lastTransitionTime"] if before and same else timestamp()
+    new = {"type": kind, "status": str(value), "lastProbeTime": None, "lastTransitionTime": since}
+    new |= ({"reason": reason} if reason else {}) | ({"message": message} if message else {})
+    pod["status"]["conditions"] = [each for each in conditions if each["type"] != kind] + [new]
+
+
+def _quality(resources: Json) -> str:
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    if not limits and not requests:
+        return "BestEffort"
+    both = {"cpu", "memory"} <= set(limits)
+    return "Guaranteed" if both and all(requests.get(name, limit) == limit for name, limit in limits.items()) else "Burstable"
