@@ -34,7 +34,7 @@ class Lifetime:
         self._end = moment
         if self._timer:
             self._loop.cancel(self._timer)
-        self._look()
+        self._timer = self._loop.at(now(), self._look)  # not before the caller has its answer
 
     def on_signal(self, number: int) -> None:
         if number == signals.SIGCHLD:

@@ -9,14 +9,15 @@ sys.path.insert(0, sys.argv[1])
 
 
 def measure() -> None:
-    """`coverage` traces threads made by `threading` only."""
+    """`coverage` traces threads made by `threading` only, and saves at an ordinary exit only."""
     import _thread
     import threading
 
     import coverage
 
     coverage.process_startup()
-    start = _thread.start_new_thread
+    running = coverage.Coverage.current()
+    start, leave = _thread.start_new_thread, os._exit
 
     def traced(function, arguments):
         def run(*given):
@@ -25,7 +26,12 @@ def measure() -> None:
 
         return start(run, arguments)
 
-    _thread.start_new_thread = traced
+    def saved(code):
+        running.stop()
+        running.save()
+        leave(code)
+
+    _thread.start_new_thread, os._exit = traced, saved
 
 
 if any(name.startswith("COVERAGE_PROCESS") for name in os.environ):

@@ -55,7 +55,7 @@ def as_in_a_pod(package: Path) -> list[str]:
 
 
 def become_pid_1() -> None:
-    """Goes on in a child that is PID 1 of a new namespace; this process passes SIGTERM on and ends as the child does."""
+    """Goes on in a child that is PID 1 of a new namespace; this process passes SIGTERM on and ends with it."""
     os.unshare(os.CLONE_NEWPID)
     child = os.fork()
     if child == 0:
