@@ -65,7 +65,7 @@ def request(wanted: Wanted, edge: str) -> Ticket:
         claim_id = insert(wanted, edge)
         if claim_id is None:
             return replay(wanted)
-        bound = match(wanted.group_id).get(claim_id)
+        bound = match(wanted.group_id, own=claim_id).get(claim_id)
         if bound is None:
             refuse_if_quota_is_claimed(wanted.team_id)
             tell_queue_changed([(wanted.team_id, wanted.group_id)])
@@ -183,7 +183,7 @@ def give_back(claim_id: int, reason: str, *, replace: bool) -> Bound | None:
         failed = transitions.stop([sandbox_id], EndReason.NOT_ARMED, "edge", reason, only=[State.CLAIMED])
         transitions.note(failed, "not_armed", reason)
         wakes.wake_group(group_id)
-        return match(group_id).get(claim_id) if replace else None
+        return match(group_id, own=claim_id).get(claim_id) if replace else None
 
 
 def cancel(claim_ids: Sequence[int], reason: str) -> None:

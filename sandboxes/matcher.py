@@ -29,14 +29,15 @@ class Bound:
     end_at: datetime
 
 
-def match(group_id: int) -> dict[int, Bound]:
-    """Bind what can be bound; returns the new bindings by claim id."""
+def match(group_id: int, *, own: int | None = None) -> dict[int, Bound]:
+    """Bind what can be bound; returns the new bindings by claim id. Nobody is told about the caller's `own` claim."""
     with transaction.atomic(savepoint=False):
         transitions.run("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, group_id])
         pairs = transitions.bind(group_id, BATCH, times.ARM_LIMIT)
         if pairs:
-            notices = [(edge, sandbox.claim_id or 0) for sandbox, edge in pairs]
-            transaction.on_commit(lambda: live.publish_bound(notices))
+            notices = [(edge, sandbox.claim_id or 0) for sandbox, edge in pairs if sandbox.claim_id != own]
+            if notices:
+                transaction.on_commit(lambda: live.publish_bound(notices))
             wakes.wake_group(group_id)
     return {bound.claim_id: bound for bound in (as_bound(sandbox) for sandbox, _ in pairs)}
 
