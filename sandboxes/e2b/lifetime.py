@@ -39,7 +39,7 @@ async def kill(call: Call) -> Answer:
 
 
 def end(team_id: int, sandbox_id: str, actor: str) -> bool:
-    if "\0" in sandbox_id or not details.running(team_id).filter(pk=sandbox_id).exists():
+    if not details.exists(team_id, sandbox_id):
         return False
     moved = transitions.stop([sandbox_id], EndReason.KILLED, actor, only=[State.CLAIMED])
     for sandbox in moved:
