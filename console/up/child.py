@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import pwd
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,15 +20,24 @@ libc = ctypes.CDLL(None, use_errno=True)
 def before_exec(death: Signals, *, ordinary: bool = False) -> Callable[[], None]:
     """A `preexec_fn`: `death` is sent to the child when the thread that started it ends, even by SIGKILL.
 
-    With `ordinary`, a child of root runs as an ordinary user, as PostgreSQL demands.
+    With `ordinary` the child runs as a user that is not root and has a name, as PostgreSQL demands.
     """
+    other = ordinary and not is_ordinary(os.geteuid())
 
     def prepare() -> None:
-        if ordinary and os.geteuid() == 0:
+        if other:
             become_ordinary()
         libc.prctl(PR_SET_PDEATHSIG, death, 0, 0, 0)
 
     return prepare
+
+
+def is_ordinary(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return uid != 0
 
 
 def become_ordinary() -> None:

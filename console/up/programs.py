@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import postgresql, valkey
+from . import interpreter, postgresql, valkey
 from .options import ROOT, Options
 from .program import Program, Ready, http_ready
 
@@ -19,6 +19,8 @@ ENVD = "/opt/agentbox"
 CLUSTER_NAME = "local"
 NAMESPACE = "agentbox"
 IMAGE = "agentbox/base:1"
+NODE = ["--node-name", "local", "--node-cpu", "200", "--node-memory", str(400 * 2**30), "--max-pods", "200"]
+"""A demo's sandboxes mostly wait, so the node takes far more of them than it has CPUs."""
 WEBSOCKETS = ["--ws", "websockets", "--ws-ping-interval", "20", "--ws-max-size", "65536", "--ws-max-queue", "16"]
 WEBSOCKETS += ["--ws-per-message-deflate", "false"]
 STOP_SOON = ["--timeout-graceful-shutdown", "2", "--log-level", "warning"]
@@ -39,7 +41,7 @@ def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_por
         *cluster,
         python("prepare", manage("prepare"), names, WORK, once=True),
         python("worker", worker(), ("prepare",), WORK),
-        python("beat", beat(options), ("prepare",), FACES),
+        python("beat", beat(), ("prepare",), FACES),
         python("watcher", manage("watch", "--cluster", CLUSTER_NAME), watched, WORK),
         face("web", web(web_socket), options.port, web_socket, environment),
         *(face(name, edge(edge_socket), options.edge_port, edge_socket, environment) for name in EDGES),
@@ -103,19 +105,19 @@ def plain() -> dict[str, str]:
 
 def localkube(options: Options, environment: dict[str, str], port: int) -> Program:
     place = ["--state", str(options.var / "localkube"), "--kubeconfig", str(options.local_kubeconfig)]
-    pods = ["--namespace", NAMESPACE, "--node-name", "local", "--image", IMAGE, *mounts()]
+    hidden = ["--hide", str(options.var), "--hide", str(ROOT)]
+    pods = ["--namespace", NAMESPACE, *NODE, "--image", IMAGE, *hidden, *mounts(options)]
     unsafe = ["--unsafe-pods"] if options.unsafe_pods else []
     command = module("sandboxes.localkube", "--port", str(port), *place, *pods, *unsafe, *options.localkube)
     return Program("localkube", command, environment, (), http_ready(port, "/readyz"), CLUSTER)
 
 
-def mounts() -> list[str]:
-    """envd and a Python for it, as the image of a real cluster would have them; tasks find that Python on PATH."""
-    base = sys.base_prefix
+def mounts(options: Options) -> list[str]:
+    """envd and a Python for it, as the image of a real cluster has them; tasks find the same Python on their PATH."""
+    places = [f"{ENVD}/python"] if Path(sys.base_prefix) == Path("/usr") else [f"{ENVD}/python", "/usr/local"]
     envd = ROOT / "sandboxes" / "envd"
-    pairs = [(base, f"{ENVD}/python"), (envd, f"{ENVD}/lib/envd"), (envd / "launcher", f"{ENVD}/bin/envd")]
-    if Path(base) != Path("/usr"):
-        pairs.append((base, "/usr/local"))
+    pairs = interpreter.mounts(options.var / "python", places)
+    pairs += [(envd, f"{ENVD}/lib/envd"), (envd / "launcher", f"{ENVD}/bin/envd")]
     return [part for source, target in pairs for part in ("--mount", f"{source}:{target}")]
 
 
@@ -133,11 +135,18 @@ def web(socket: int) -> list[str]:
 
 def worker() -> list[str]:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return module("celery", "-A", "console", "worker", "--pool", "prefork", "--concurrency", "2", *quiet)
+    return celery("worker", "--pool", "prefork", "--concurrency", "2", *quiet)
 
 
-def beat(options: Options) -> list[str]:
-    return module("celery", "-A", "console", "beat", "-s", str(options.var / "beat"), "--pidfile", "")
+def beat() -> list[str]:
+    """It keeps no file: passes that were missed are not made up for."""
+    return celery("beat", "--scheduler", "celery.beat:Scheduler", "--pidfile", "")
+
+
+def celery(*arguments: str) -> list[str]:
+    """Without its banner, and without its warning about root: whoever runs a demo as root knows."""
+    accepted = [sys.executable, "-W", "ignore:You're running the worker with superuser privileges"]
+    return [*accepted, "-m", "celery", "--quiet", "-A", "console", *arguments]
 
 
 def manage(*arguments: str) -> list[str]:

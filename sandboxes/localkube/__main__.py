@@ -57,7 +57,8 @@ def _mounts(texts: list[str]) -> list[tuple[Path, Path]]:
         source, _, destination = text.partition(":")
         if not destination.startswith("/") or not Path(source).exists():
             sys.exit(f"--mount {text}: give SRC:DST, an existing path and an absolute one")
-        if destination.split("/")[1] in ("usr", "etc", "bin", "lib", "lib64", "sbin") and not Path(destination).exists():
+        covered = Path(destination).exists() or any(Path(destination).is_relative_to(where) for _, where in pairs)
+        if destination.split("/")[1] in ("usr", "etc", "bin", "lib", "lib64", "sbin") and not covered:
             sys.exit(f"--mount {text}: {destination} must exist on this machine, or be outside /usr and /etc")
         pairs.append((Path(source).resolve(), Path(destination)))
     return pairs
