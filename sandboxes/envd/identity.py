@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _SYSCALLS = {"x86_64": (116, 117, 119), "aarch64": (159, 147, 149)}
 """Numbers of setgroups, setresuid and setresgid."""
 _KEEP = -1
+_PR_SET_PDEATHSIG = 1
+_PR_GET_PDEATHSIG = 2
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _LOST_IDENTITY = 70
@@ -46,6 +48,12 @@ class _Kernel:
         array = (self._ctypes.c_uint32 * len(groups))(*groups)
         self._call(0, len(groups), self._ctypes.addressof(array), 0)
 
+    def parent_signal(self) -> int:
+        """The signal that the parent's death sends us, 0 for none."""
+        number = self._ctypes.c_int()
+        self.library.prctl(_PR_GET_PDEATHSIG, self._ctypes.byref(number))
+        return number.value
+
     def _call(self, which: int, *arguments: int) -> None:
         if self._numbers is None:
             raise OSError(38, "users cannot be switched on this kind of machine")
@@ -57,6 +65,7 @@ class _Kernel:
 
 _kernel: _Kernel | None = None
 _hidden = False
+_parent_signal: int | None = None
 _own = (os.geteuid(), os.getegid(), tuple(os.getgroups()))
 _usable: dict[int, str] = {}
 """User ids tried so far: empty when they work, else the reason why not."""
@@ -79,11 +88,14 @@ class acting_as:
         self._account = account
         self._real = (account.uid, account.gid) if wholly else (_KEEP, _KEEP)
         self._switch = account.uid != _own[0]
+        self._main_thread = wholly
         self._undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> None:
         if not self._switch:
             return
+        if self._main_thread:
+            _remember_parent_signal()
         do, account = kernel(), self._account
         steps: tuple[tuple[Callable[[], None], Callable[[], None]], ...] = (
             (lambda: do.groups(account.groups), lambda: do.groups(_own[2])),
@@ -104,6 +116,15 @@ class acting_as:
                 self._undo.pop()()
         except OSError:
             os._exit(_LOST_IDENTITY)  # going on as somebody else would be worse than a restarted container
+        if self._main_thread and _parent_signal:
+            kernel().library.prctl(_PR_SET_PDEATHSIG, _parent_signal)
+
+
+def _remember_parent_signal() -> None:
+    """A change of user makes the kernel forget it, and whoever started us may count on it."""
+    global _parent_signal
+    if _parent_signal is None:
+        _parent_signal = kernel().parent_signal()
 
 
 def require(account: Account) -> Account:
@@ -121,7 +142,7 @@ def _obstacle(account: Account) -> str:
     if _own[0] != 0:
         return f"this sandbox has only the user id {_own[0]}, and {account.name!r} has {account.uid}"
     try:
-        with acting_as(account):
+        with acting_as(account, wholly=True):
             return ""
     except OSError as error:
         return f"the sandbox cannot switch to user id {account.uid} ({(error.strerror or '').lower()})"

@@ -20,8 +20,10 @@ _RESET = (
     signals.SIGHUP,
     signals.SIGQUIT,
 )
-_MORE_KILLABLE = b"500"
-"""Out of memory, the kernel should take a command and not the daemon that reports on it."""
+_KILLABLE = 500
+_MORE_THAN_US = 100
+_MOST_KILLABLE = 1000
+_score = b""
 
 
 class Program:
@@ -63,16 +65,27 @@ def spawn(program: Program, actions: list[Action]) -> int:
 
 
 def prefer_to_kill(pid: int) -> None:
+    """Out of memory, the kernel should take a command and not the daemon that reports on it."""
+    global _score
+    _score = _score or b"%d" % max(_KILLABLE, min(_MOST_KILLABLE, _own_score() + _MORE_THAN_US))
     try:
         score = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        os.write(score, _MORE_KILLABLE)
+        os.write(score, _score)
     except OSError:
         pass  # it has ended already, or the kernel does not allow it
     finally:
         os.close(score)
+
+
+def _own_score() -> int:
+    try:
+        with open("/proc/self/oom_score_adj", "rb") as file:
+            return int(file.read())
+    except OSError:
+        return 0
 
 
 def _executable(program: Program) -> str:

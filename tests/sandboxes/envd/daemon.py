@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import http.client
 import json
 import os
@@ -45,7 +46,7 @@ class Answer:
 
 
 class Daemon:
-    def __init__(self, folder: Path, uid: int = os.geteuid(), **settings: str) -> None:
+    def __init__(self, folder: Path, uid: int = os.geteuid(), starter_signal: int = 0, **settings: str) -> None:
         self.folder = folder
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
@@ -55,7 +56,7 @@ class Daemon:
         self.process = subprocess.Popen(
             [sys.executable, "-B", str(HERE / "inside.py"), str(PACKAGE), str(folder), str(uid)],
             env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "LISTEN_FDS": "1", "OURS": "hidden", **own, **settings},
-            preexec_fn=lambda: os.dup2(listener.fileno(), 3),
+            preexec_fn=lambda: (os.dup2(listener.fileno(), 3), ctypes.CDLL(None).prctl(1, starter_signal)),
             pass_fds=(3,),
             stderr=subprocess.PIPE,
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from e2b import SandboxException
 
-from tests.sandboxes.envd.daemon import Daemon, basic, output
+from tests.sandboxes.envd.daemon import Daemon, basic, output, until
 
 
 @pytest.fixture
@@ -116,3 +119,22 @@ def test_many_users_at_once_are_never_mixed_up(envd: Daemon) -> None:
         thread.join()
     assert not wrong
     envd.call("filesystem.Filesystem/Remove", path="/tmp/mixed-user")
+
+
+STARTER = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from tests.sandboxes.envd.daemon import Daemon
+daemon = Daemon(pathlib.Path(sys.argv[2]), starter_signal=9)
+assert daemon.run("id", "-u")[-1] == {}
+print(daemon.process.pid)
+"""
+
+
+def test_it_still_dies_with_its_parent_after_commands_of_users(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[3])
+    result = subprocess.run(
+        [sys.executable, "-c", STARTER, root, str(tmp_path)], capture_output=True, timeout=20, check=True
+    )
+    process = Path(f"/proc/{int(result.stdout)}")
+    until(lambda: not process.exists() or b") Z " in (process / "stat").read_bytes())
