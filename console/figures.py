@@ -10,7 +10,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from .shown import NOTHING, Chip, bar_title, duration, pool_chip, segments, span
+from pools.scaling import Binding
+
+from .shown import NOTHING, Chip, bar_title, duration, finding_word, pool_chip, segments, span
 from .truth import Counts, PoolNow, Truth, Waits
 
 
@@ -141,8 +143,21 @@ def headline(pool: PoolNow) -> Headline:
     if pool.sentence is None:
         text = _("The autoscaler has not decided yet; its first pass comes within 10 s of a change.")
         return Headline("ended", _("No decision yet."), text, "")
-    lead = "" if pool.sentence.startswith(chip.word) else f"{chip.word}."
-    return Headline(chip.kind, lead, pool.sentence, pool.at or "")
+    return Headline(chip.kind, lead(pool), pool.sentence, pool.at or "")
+
+
+def lead(pool: PoolNow) -> str:
+    """What the decision comes to in a few words, "" where its sentence begins with them."""
+    if pool.bound is Binding.HELD:
+        cause = pool.counts.causes.most_common(1)
+        return _("Not growing: %s.") % (finding_word(cause[0][0]).lower() if cause else _("sandboxes are stuck"))
+    return {
+        Binding.CEILING: _("Not growing: at its ceiling."),
+        Binding.QUOTA: _("Not growing: the quota is used up."),
+        Binding.STARTING: _("Growing as fast as it may."),
+        Binding.DEMAND: _("Growing."),
+        Binding.QUIET: _("Shrinking soon."),
+    }.get(pool.bound, "")
 
 
 def team_now(truth: Truth) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def of_pool(shown: Pool, truth: Truth, form: ScaleForm) -> dict[str, Any]:
         "headline": figures.headline(now),
         "figures": figures.of_pool(truth, now),
         "line": figures.pool_line(now),
+        "causes": now.counts.causes.most_common(),
         "form": form,
         "decisions": [(decision, bound_by(decision.binding)) for decision in newest_decisions(shown)],
     }
@@ -97,15 +98,17 @@ def quota_effect(truth: Truth, shown: Pool) -> str:
     if truth.quota is None:
         return _("This team has no quota: nothing can start until an admin sets one.")
     ceilings = sum({pool.group_id: pool.ceiling for pool in truth.pools}.values())
-    text = _("Quota %(quota)d, %(live)d live, %(left)d left.") % {
-        "quota": truth.quota,
-        "live": truth.counts.live,
-        "left": truth.quota_left or 0,
+    text = _("The team's quota is %(quota)s: %(live)s live, %(left)s left.") % {
+        "quota": figures.number(truth.quota),
+        "live": figures.number(truth.counts.live),
+        "left": figures.number(truth.quota_left or 0),
     }
     if shown.group.max_replicas > truth.quota:
         return f"{text} " + _("The ceiling is above it: the quota stops growth first.")
     if ceilings > truth.quota:
-        return f"{text} " + _("All ceilings of the team together ask for %d: pools share what is left.") % ceilings
+        return f"{text} " + _("All ceilings of the team together allow %s: pools share what is left.") % figures.number(
+            ceilings
+        )
     return text
 
 

@@ -42,8 +42,6 @@ class BySession(SessionAuthentication):
 
 
 class Known(BasePermission):
-    message = "Send an API key in the AGENTBOX-API-KEY header, or sign in."
-
     def has_permission(self, request: Request, view: object) -> bool:
         return isinstance(request.user, User | ApiKey)
 

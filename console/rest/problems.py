@@ -15,6 +15,7 @@ from console.errors import status_of
 from pools.errors import DomainError
 
 MEDIA_TYPE = "application/problem+json"
+HOW_TO_SIGN_IN = "Send an API key in the AGENTBOX-API-KEY header, or sign in."
 REST_NAMES = {"min_replicas": "minReplicas", "max_replicas": "maxReplicas", "min_idle": "minIdle"}
 
 
@@ -32,6 +33,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
         return problem(status_of(error).value, error.code, error.message, REST_NAMES.get(error.field, error.field))
     if isinstance(error, Http404 | PermissionDenied):
         error = exceptions.NotFound() if isinstance(error, Http404) else exceptions.PermissionDenied()
+    if isinstance(error, exceptions.NotAuthenticated):
+        error.detail = exceptions.ErrorDetail(HOW_TO_SIGN_IN, error.default_code)
     response = exception_handler(error, context)
     if response is None or not isinstance(error, exceptions.APIException):
         return None

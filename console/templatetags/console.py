@@ -10,10 +10,12 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from console.figures import number
 from console.shown import NOTHING, finding_word, iso, span
 
 register = template.Library()
 register.filter("finding_word", finding_word)
+register.filter("number", number)
 
 HTMX = "HX-Request"
 
