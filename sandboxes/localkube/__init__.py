@@ -1,1 +1,1 @@
-"""A single-machine Kubernetes API: real Pods as process trees, simulated Pods as statuses. Imports nothing of the rest."""
+"""A Kubernetes API for one machine: Pods as process trees, or simulated. Imports nothing else of ours."""

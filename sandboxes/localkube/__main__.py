@@ -18,14 +18,18 @@ from types import FrameType
 
 import uvicorn
 
+from sandboxes.localkube.addresses import Addresses
 from sandboxes.localkube.api import Api, prefix
 from sandboxes.localkube.cluster import SIMULATED, Cluster, Node
 from sandboxes.localkube.kubelet import Kubelet
 from sandboxes.localkube.launcher import Launcher, raise_file_limit
-from sandboxes.localkube.simulation import Settings, Simulation
+from sandboxes.localkube.processes import RealContainers
+from sandboxes.localkube.simulation import Settings, SimulatedContainers
 
 log = logging.getLogger("localkube")
 _BACKLOG = 2048
+_NAME = "localkube"
+SIMULATED_MEMORY = Decimal(1 << 42)
 
 
 def flags(arguments: list[str]) -> argparse.Namespace:
@@ -52,7 +56,7 @@ def flags(arguments: list[str]) -> argparse.Namespace:
 
 
 def _mounts(texts: list[str]) -> list[tuple[Path, Path]]:
-    pairs = []
+    pairs: list[tuple[Path, Path]] = []
     for text in texts:
         source, _, destination = text.partition(":")
         if not destination.startswith("/") or not Path(source).exists():
@@ -96,10 +100,10 @@ def _listen(options: argparse.Namespace) -> socket.socket:
 
 def _write_kubeconfig(path: Path, port: int, token: str, namespace: str) -> None:
     config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "localkube",
-        "clusters": [{"name": "localkube", "cluster": {"server": f"http://127.0.0.1:{port}{prefix(token)}"}}],
-        "users": [{"name": "localkube", "user": {"token": token}}],
-        "contexts": [{"name": "localkube", "context": {"cluster": "localkube", "user": "localkube", "namespace": namespace}}],
+        "apiVersion": "v1", "kind": "Config", "current-context": _NAME,
+        "clusters": [{"name": _NAME, "cluster": {"server": f"http://127.0.0.1:{port}{prefix(token)}"}}],
+        "users": [{"name": _NAME, "user": {"token": token}}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": namespace}}],
     }  # fmt: skip
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)
@@ -126,13 +130,13 @@ class Server(uvicorn.Server):
 
 async def _serve(options: argparse.Namespace, launcher: Launcher, mounts: list[tuple[Path, Path]]) -> None:
     launcher.listen()
-    cluster, settings, images = Cluster(options.namespace), Settings(), set(options.image)
+    cluster, settings, images, free = Cluster(options.namespace), Settings(), set(options.image), Addresses()
     settings.change(dict(text.partition("=")[::2] for text in options.simulate))
-    kubelet = Kubelet(cluster, launcher, options.state, images, mounts)
-    simulation = Simulation(cluster, settings, kubelet.addresses, images)
-    _add_nodes(options, cluster, kubelet, simulation)
+    containers = RealContainers(launcher, options.state, images, [str(where) for _, where in mounts], free)
+    real = Kubelet(cluster, containers)
+    _add_nodes(options, cluster, real, Kubelet(cluster, SimulatedContainers(settings, free, images)))
     token, listener = _token(options.state), _listen(options)
-    app = Api(cluster, kubelet, simulation, token).app()
+    app = Api(cluster, real, containers, settings, token).app()
     config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
     port = listener.getsockname()[1]
 
@@ -143,13 +147,14 @@ async def _serve(options: argparse.Namespace, launcher: Launcher, mounts: list[t
     await Server(config, ready, cluster.store.close_watches).serve([listener])
 
 
-def _add_nodes(options: argparse.Namespace, cluster: Cluster, kubelet: Kubelet, simulation: Simulation) -> None:
+def _add_nodes(options: argparse.Namespace, cluster: Cluster, real: Kubelet, simulated: Kubelet) -> None:
     if options.node_name:
         room = {"cpu": options.node_cpu, "memory": options.node_memory, "pods": Decimal(options.max_pods)}
-        cluster.add_node(Node(options.node_name, kubelet, room, {}), "127.0.0.1")
+        cluster.add_node(Node(options.node_name, real, room, {}), "127.0.0.1")
+    pods, cpu = Decimal(options.simulated_pods_per_node), options.simulated_cpu_per_node
     for number in range(options.simulated_nodes):
-        room = {"cpu": options.simulated_cpu_per_node, "memory": Decimal(1 << 42), "pods": Decimal(options.simulated_pods_per_node)}
-        cluster.add_node(Node(f"simulated-{number}", simulation, room, {SIMULATED: "true"}), "127.0.0.1")
+        room = {"cpu": cpu, "memory": SIMULATED_MEMORY, "pods": pods}
+        cluster.add_node(Node(f"simulated-{number}", simulated, room, {SIMULATED: "true"}), "127.0.0.1")
 
 
 def main() -> None:

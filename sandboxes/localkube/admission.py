@@ -1,4 +1,4 @@
-"""What may come in: defaults, validation and resource quotas for Pods, patches that may change them. No state of its own."""
+"""What may come in: defaults and checks of new objects, resource quotas, patches. Keeps nothing."""
 
 import json
 import uuid
@@ -29,8 +29,9 @@ _MUTABLE = (
 )
 _BAD_NAME = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
 _POD_DEFAULTS = {
-    "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "enableServiceLinks": True,
-    "schedulerName": "default-scheduler", "securityContext": {}, "serviceAccountName": "default",
+    "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+    "enableServiceLinks": True, "schedulerName": "default-scheduler", "securityContext": {},
+    "serviceAccountName": "default",
 }  # fmt: skip
 
 
@@ -51,8 +52,8 @@ def new_object(kind: Kind, namespace: str, item: Json) -> Json:
         raise bad_request(f"the object must be a {kind.name} with metadata")
     name = meta.get("name") or (meta["generateName"] + uuid.uuid4().hex[:5] if meta.get("generateName") else "")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        problem = f'Invalid value: "{name}": {_BAD_NAME}' if name else "Required value: name or generateName is required"
-        raise invalid(kind, str(name), "metadata.name", problem)
+        why = f'Invalid value: "{name}": {_BAD_NAME}' if name else "Required value: name or generateName is required"
+        raise invalid(kind, str(name), "metadata.name", why)
     if kind.namespaced and meta.get("namespace", namespace) != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     _check_strings(kind, name, meta)
@@ -115,22 +116,26 @@ def requests_of(pod: Json) -> dict[str, Decimal]:
 def check_quota(pod: Json, quota: Json, used: dict[str, Decimal]) -> None:
     """403 in the words of the real admission plugin when `pod` would take `used` above `quota`."""
     name, wanted = pod["metadata"]["name"], requests_of(pod)
-    hard = {resource.removeprefix("count/"): quantity(str(amount)) for resource, amount in quota["spec"].get("hard", {}).items()}
+    hard = {each.removeprefix("count/"): quantity(str(most)) for each, most in quota["spec"].get("hard", {}).items()}
+    title = quota["metadata"]["name"]
     if missing := [each for each in hard if each not in wanted and each.split(".")[-1] in ("cpu", "memory")]:
-        container = pod["spec"]["containers"][0]["name"]
-        why = f"failed quota: {quota['metadata']['name']}: must specify {','.join(f'{each} for: {container}' for each in missing)}"
-        raise forbidden(POD, name, why)
+        named = [f"{each} for: {pod['spec']['containers'][0]['name']}" for each in missing]
+        raise forbidden(POD, name, f"failed quota: {title}: must specify {','.join(named)}")
     over = [each for each in sorted(hard) if each in wanted and used.get(each, Decimal(0)) + wanted[each] > hard[each]]
     if over:
         parts = (("requested", wanted), ("used", used), ("limited", hard))
-        told = [f"{word}: {','.join(f'{each}={in_words(of.get(each, Decimal(0)), each)}' for each in over)}" for word, of in parts]
-        raise forbidden(POD, name, f"exceeded quota: {quota['metadata']['name']}, {', '.join(told)}")
+        told = [f"{word}: {_listed(amounts, over)}" for word, amounts in parts]
+        raise forbidden(POD, name, f"exceeded quota: {title}, {', '.join(told)}")
+
+
+def _listed(amounts: dict[str, Decimal], resources: list[str]) -> str:
+    return ",".join(f"{each}={in_words(amounts.get(each, Decimal(0)), each)}" for each in resources)
 
 
 def patched(kind: Kind, item: Json, patch: Json, content_type: str) -> Json:
     """`item` after a merge or strategic merge patch; 415 for other patches, 422 for what may not change."""
     if content_type not in (STRATEGIC, MERGE):
-        raise ApiError(415, "UnsupportedMediaType", f"the body of the request was in an unknown format: use {STRATEGIC} or {MERGE}")
+        raise ApiError(415, "UnsupportedMediaType", f"unknown patch format: use {STRATEGIC} or {MERGE}")
     before = json.dumps(_fixed(kind, item))
     merged: Json = _merge(item, patch, strategic=content_type == STRATEGIC)
     name = item["metadata"]["name"]
@@ -139,7 +144,8 @@ def patched(kind: Kind, item: Json, patch: Json, content_type: str) -> Json:
         why = "the object has been modified; please apply your changes to the latest version and try again"
         raise conflict(kind, name, why)
     if json.dumps(_fixed(kind, merged)) != before:
-        raise invalid(kind, name, "spec" if kind is POD else "metadata", f"Forbidden: {_MUTABLE if kind is POD else 'immutable'}")
+        field, why = ("spec", _MUTABLE) if kind is POD else ("metadata", "field is immutable")
+        raise invalid(kind, name, field, f"Forbidden: {why}")
     _check_strings(kind, name, merged["metadata"])
     return merged
 
@@ -162,8 +168,9 @@ def _merge(target: Any, patch: Any, *, strategic: bool) -> Any:
             elif not key.startswith("$"):
                 result[key] = _merge(result.get(key), value, strategic=strategic)
         return result
-    named = isinstance(patch, list) and isinstance(target, list) and all(isinstance(each, dict) and "name" in each for each in patch)
-    return _merge_named(target, patch) if strategic and named else patch
+    lists = isinstance(patch, list) and isinstance(target, list)
+    named = strategic and lists and all(isinstance(each, dict) and "name" in each for each in patch)
+    return _merge_named(target, patch) if named else patch
 
 
 def _merge_named(target: list[Json], patch: list[Json]) -> list[Json]:

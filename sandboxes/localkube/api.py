@@ -1,7 +1,7 @@
 """The HTTP face: discovery, the verbs on objects, watches, and localkube's own switches under /localkube/."""
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from http import HTTPStatus
@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 
 from sandboxes.localkube import admission, streams, tables
 from sandboxes.localkube.cluster import Cluster
-from sandboxes.localkube.kubelet import Kubelet, RealPod
+from sandboxes.localkube.kubelet import Kubelet, Life
 from sandboxes.localkube.objects import (
     KINDS,
     ApiError,
@@ -27,7 +27,8 @@ from sandboxes.localkube.objects import (
     label_selector,
     not_found,
 )
-from sandboxes.localkube.simulation import Simulation
+from sandboxes.localkube.processes import RealContainers
+from sandboxes.localkube.simulation import Settings
 from sandboxes.localkube.store import Entry, Wanted, error_line, list_body
 
 WATCH_SECONDS = 1800.0
@@ -62,10 +63,11 @@ class Place:
 
 
 class Api:
-    def __init__(self, cluster: Cluster, kubelet: Kubelet, simulation: Simulation, token: str) -> None:
+    def __init__(self, cluster: Cluster, real: Kubelet, runs: RealContainers, settings: Settings, token: str) -> None:
         self._cluster = cluster
-        self._kubelet = kubelet
-        self._simulation = simulation
+        self._kubelet = real
+        self._containers = runs
+        self._settings = settings
         self._token = token
 
     def app(self) -> ASGIApp:
@@ -78,7 +80,7 @@ class Api:
         ]
         return Guard(Starlette(routes=routes, exception_handlers={ApiError: _told}), self._token)
 
-    # ---- objects -------------------------------------------------------------------------------------------------------
+    # ---- objects -----------------------------------------------------------------------------------------------
 
     async def _objects(self, request: Request) -> Response:
         place = Place.parse(request.path_params["path"])
@@ -98,8 +100,8 @@ class Api:
 
     def _verb(self, place: Place, request: Request) -> str:
         watching = request.query_params.get("watch") in ("true", "1")
-        verbs = {"GET": "get" if place.name else "watch" if watching else "list", "DELETE": "delete", "PATCH": "patch", "POST": "create"}
-        verb = verbs.get(request.method, "")
+        reading = "get" if place.name else "watch" if watching else "list"
+        verb = {"GET": reading, "DELETE": "delete", "PATCH": "patch", "POST": "create"}.get(request.method, "")
         needs_name = verb in ("get", "delete", "patch")
         if verb not in place.kind.verbs or bool(place.name) is not needs_name or (place.sub and verb != "get"):
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
@@ -111,10 +113,9 @@ class Api:
 
     def _list(self, place: Place, request: Request, _body: bytes) -> Response:
         self._count_quotas(place.kind)
-        query = request.query_params
-        page = self._cluster.of(place.kind).page(
-            self._wanted(place, request), _number(query, "limit"), query.get("continue", ""), _version(query.get("resourceVersion", ""))
-        )
+        query, wanted = request.query_params, self._wanted(place, request)
+        limit, version = _number(query, "limit"), _version(query.get("resourceVersion", ""))
+        page = self._cluster.of(place.kind).page(wanted, limit, query.get("continue", ""), version)
         if tables.wanted(request.headers.get("accept", "")):
             return Response(tables.encode(place.kind, page.entries, page), media_type="application/json")
         return Response(list_body(place.kind, page), media_type="application/json")
@@ -132,9 +133,8 @@ class Api:
 
     def _wanted(self, place: Place, request: Request) -> Wanted:
         labels, fields = request.query_params.get("labelSelector"), request.query_params.get("fieldSelector")
-        return Wanted(
-            place.namespace, label_selector(labels) if labels else None, field_selector(place.kind, fields) if fields else None
-        )
+        by_field = field_selector(place.kind, fields) if fields else None
+        return Wanted(place.namespace, label_selector(labels) if labels else None, by_field)
 
     def _create(self, place: Place, request: Request, body: bytes) -> Response:
         entry = self._cluster.create(place.kind, place.namespace, admission.parse(body))
@@ -142,7 +142,8 @@ class Api:
 
     def _patch(self, place: Place, request: Request, body: bytes) -> Response:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip()
-        return _shown(place.kind, [self._cluster.patch(place.kind, place.key, admission.parse(body), content_type)], request)
+        entry = self._cluster.patch(place.kind, place.key, admission.parse(body), content_type)
+        return _shown(place.kind, [entry], request)
 
     def _delete(self, place: Place, request: Request, body: bytes) -> Response:
         options = admission.parse(body) if body else {}
@@ -166,24 +167,23 @@ class Api:
             if quota.get("status") != {"hard": hard, "used": counted}:
                 self._cluster.of(kind).put(quota | {"status": {"hard": hard, "used": counted}})
 
-    # ---- streams -------------------------------------------------------------------------------------------------------
+    # ---- streams -----------------------------------------------------------------------------------------------
 
     def _log(self, place: Place, request: Request) -> Response:
         pod, query = self._cluster.get(place.kind, place.key).load(), request.query_params
-        found, ask = streams.log_of(pod, self._kubelet.pods.get(pod["metadata"]["uid"]), query), streams.asked(query)
+        life = self._kubelet.lives.get(pod["metadata"]["uid"])
+        found, ask = streams.log_of(pod, life.run if life else None, query), streams.asked(query)
         if query.get("follow") in ("true", "1"):
             return StreamingResponse(found.follow(ask), media_type="text/plain")
         return PlainTextResponse(ask.shown(found.lines()))
 
-    def _running(self, place: Place, request: HTTPConnection) -> RealPod:
+    def _running(self, place: Place, request: HTTPConnection) -> Life:
         pod = self._cluster.get(place.kind, place.key).load()
-        container = pod["spec"]["containers"][0]["name"]
-        if request.query_params.get("container", container) != container:
-            raise bad_request(f"container {request.query_params['container']} is not valid for pod {place.name}")
-        real = self._kubelet.pods.get(pod["metadata"]["uid"])
-        if real is None or real.process is None or real.process.exited.done():
+        container = streams.main_container(pod, request.query_params)
+        life = self._kubelet.lives.get(pod["metadata"]["uid"])
+        if life is None or life.run is None or not life.run.running:
             raise ApiError(500, "InternalError", f'unable to upgrade connection: container not found ("{container}")')
-        return real
+        return life
 
     async def _exec(self, websocket: WebSocket) -> None:
         try:
@@ -193,30 +193,28 @@ class Api:
             command = websocket.query_params.getlist("command")
             if not command:
                 raise bad_request("you must specify at least 1 command for the container")
-            real = self._running(place, websocket)
+            life = self._running(place, websocket)
         except ApiError as error:
-            await websocket.send_denial_response(JSONResponse(error.status, error.code))
-            return
-        await streams.execute(websocket, self._kubelet, real, command)
+            return await websocket.send_denial_response(JSONResponse(error.status, error.code))
+        return await streams.execute(websocket, self._containers, life, command)
 
-    # ---- switches and discovery ----------------------------------------------------------------------------------------
+    # ---- switches and discovery --------------------------------------------------------------------------------
 
     async def _switches(self, request: Request) -> Response:
         match request.method, request.path_params["path"].split("/"):
             case "GET", ["simulation"]:
                 pass
             case "PUT", ["simulation"]:
-                self._simulation.settings.change(admission.parse(await request.body()))
+                self._settings.change(admission.parse(await request.body()))
             case "POST", ["compact"]:
                 self._cluster.store.compact()
             case "POST", ["close-watches"]:
                 self._cluster.store.close_watches()
             case "POST", ["nodes", name, "down"]:
-                self._cluster.get(KINDS["nodes"], ("", name))
-                self._simulation.node_down(name)
+                self._cluster.node_down(name, self._settings.node_eviction)
             case _:
                 raise ApiError(404, "NotFound", "the server could not find the requested resource")
-        return JSONResponse(asdict(self._simulation.settings))
+        return JSONResponse(asdict(self._settings))
 
     async def _discovery(self, request: Request) -> Response:
         path = request.path_params["path"].rstrip("/")
@@ -234,8 +232,8 @@ class Api:
 
 
 class Guard:
-    """The token, checked before anything else sees a request: as bearer, or in front of the path, since kubectl sends no
-    bearer token over plain HTTP."""
+    """The token, checked before anything else sees a request: as bearer, or in front of the path, since kubectl sends
+    no bearer token over plain HTTP."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
@@ -253,9 +251,8 @@ class Guard:
             return await self._app(scope, receive, send)
         denied = JSONResponse(ApiError(401, "Unauthorized", "Unauthorized").status, 401)
         if scope["type"] == "websocket":
-            await WebSocket(scope, receive, send).send_denial_response(denied)
-        else:
-            await denied(scope, receive, send)
+            return await WebSocket(scope, receive, send).send_denial_response(denied)
+        return await denied(scope, receive, send)
 
 
 def prefix(token: str) -> str:
@@ -263,7 +260,8 @@ def prefix(token: str) -> str:
 
 
 def _told(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)
+    if not isinstance(error, ApiError):
+        raise error
     return JSONResponse(error.status, error.code)
 
 
@@ -273,7 +271,7 @@ def _shown(kind: Kind, entries: list[Entry], request: Request, code: int = 200) 
     return Response(entries[0].body, code, media_type="application/json")
 
 
-def _number(query, name: str) -> int:  # type: ignore[no-untyped-def]
+def _number(query: Mapping[str, str], name: str) -> int:
     text = query.get(name) or "0"
     if not text.isdigit():
         raise bad_request(f"{name}: {text!r} must be a whole number not below 0")

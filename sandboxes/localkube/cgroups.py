@@ -1,4 +1,4 @@
-"""Memory and process limits of Pods where control groups can be written (v1 and v2); where not, Pods run without them."""
+"""Memory and process limits of Pods, where control groups (v1 or v2) can be written; elsewhere Pods run without."""
 
 import contextlib
 import os
@@ -72,7 +72,7 @@ def _mounts() -> list[tuple[Path, str, tuple[str, ...]]]:
     lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     found = []
     for _, directory, kind, options, *_ in lines:
-        offered = set(options.split(",")) if kind == "cgroup" else _offered(Path(directory)) if kind == "cgroup2" else set()
+        offered = {"cgroup": set(options.split(",")), "cgroup2": _offered(Path(directory))}.get(kind, set())
         if controllers := tuple(controller for controller in _LIMIT_FILES if controller in offered):
             found.append((Path(directory), kind, controllers))
     return found

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Protocol
 
 from sandboxes.localkube import admission, podstatus
 from sandboxes.localkube.objects import KINDS, ApiError, Json, Kind, conflict, not_found, timestamp
@@ -25,6 +25,7 @@ class Runtime(Protocol):
     def start(self, pod: Json) -> None: ...
     def stop(self, key: Key, uid: str, grace: float) -> None: ...
     def image_changed(self, pod: Json) -> None: ...
+    def node_lost(self, uids: list[str], eviction_seconds: float) -> None: ...
 
 
 @dataclass
@@ -60,7 +61,7 @@ class Cluster:
         for name in (*NAMESPACES, namespace):
             self.create(KINDS["namespaces"], "", {"metadata": {"name": name}})
 
-    # ---- objects -------------------------------------------------------------------------------------------------------
+    # ---- objects -----------------------------------------------------------------------------------------------
 
     def of(self, kind: Kind) -> Collection:
         return self.store.collections[kind.plural]
@@ -156,15 +157,15 @@ class Cluster:
             self._release(pod)
         return pod
 
-    # ---- scheduling ----------------------------------------------------------------------------------------------------
+    # ---- scheduling --------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node, address: str) -> None:
         room = {resource: str(int(amount)) for resource, amount in node.room.items()}
-        meta = {"name": node.name, "labels": {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", **node.labels}}
-        item = admission.new_object(KINDS["nodes"], "", {"metadata": meta})
+        labels = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", **node.labels}
+        item = admission.new_object(KINDS["nodes"], "", {"metadata": {"name": node.name, "labels": labels}})
         addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node.name}]
         info = {"kubeletVersion": "v1.34.4", "operatingSystem": "linux", "containerRuntimeVersion": "localkube://1"}
-        item["status"] = {"capacity": room, "allocatable": room, "addresses": addresses, "nodeInfo": info, "conditions": []}
+        item["status"] = {"capacity": room, "allocatable": room, "addresses": addresses, "nodeInfo": info}
         _set_ready(item, "True", "KubeletReady", "kubelet is posting ready status")
         self.nodes[node.name] = node
         self.of(KINDS["nodes"]).put(item)
@@ -185,7 +186,8 @@ class Cluster:
         self._placed[meta["uid"]] = (node.name, wanted)
         self._waiting.pop(key, None)
         bound = self.edit_pod(key, meta["uid"], lambda item: podstatus.scheduled(item, node.name, "127.0.0.1"))
-        self.event(pod, "Normal", "Scheduled", f"Successfully assigned {key[0]}/{key[1]} to {node.name}", "default-scheduler")
+        assigned = f"Successfully assigned {key[0]}/{key[1]} to {node.name}"
+        self.event(pod, "Normal", "Scheduled", assigned, "default-scheduler")
         if bound:
             node.runtime.start(bound)
         return True
@@ -232,31 +234,30 @@ class Cluster:
         if self._waiting and self._retry is None:
             self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self.schedule_waiting)
 
-    def node_down(self, name: str) -> list[Entry]:
-        """The node stops answering; its Pods, which are returned, stay in the API, not ready, until they are evicted."""
-        node = self.nodes[name]
-        node.up = False
+    def node_down(self, name: str, eviction_seconds: float) -> None:
+        """The node stops answering; its Pods stay in the API, not ready, until they are evicted."""
         item = self.get(KINDS["nodes"], ("", name)).load()
+        self.nodes[name].up = False
         _set_ready(item, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
         self.of(KINDS["nodes"]).put(item)
         lost = [entry for entry in self.pods.entries.values() if entry.fields["spec.nodeName"] == name]
         for entry in lost:
             self.edit_pod(entry.key, entry.uid, podstatus.node_lost)
-        return lost
+        self.nodes[name].runtime.node_lost([entry.uid for entry in lost], eviction_seconds)
 
-    # ---- events --------------------------------------------------------------------------------------------------------
+    # ---- events ------------------------------------------------------------------------------------------------
 
     def event(self, pod: Json, kind: str, reason: str, message: str, component: str = "kubelet") -> None:
         meta, events = pod["metadata"], self.of(KINDS["events"])
         same = (meta["uid"], reason, message)
         if (key := self._events.get(same)) and (known := events.entries.get(key)):
-            item = known.load()
-            events.put(item | {"count": item["count"] + 1, "lastTimestamp": timestamp()})
+            again = known.load()
+            events.put(again | {"count": again["count"] + 1, "lastTimestamp": timestamp()})
             return
         name = f"{meta['name']}.{secrets.token_hex(8)}"
         involved = {"kind": "Pod", "apiVersion": "v1", **{each: meta[each] for each in ("name", "namespace", "uid")}}
-        item: dict[str, Any] = {"metadata": {"name": name, "namespace": meta["namespace"], "uid": secrets.token_hex(16)}}
-        item["metadata"]["creationTimestamp"] = now = timestamp()
+        now, own = timestamp(), {"name": name, "namespace": meta["namespace"], "uid": secrets.token_hex(16)}
+        item: Json = {"metadata": own | {"creationTimestamp": now}}
         item |= {"involvedObject": involved, "reason": reason, "message": message, "source": {"component": component}}
         item |= {"firstTimestamp": now, "lastTimestamp": now, "count": 1, "type": kind, "reportingComponent": component}
         self._events[same] = events.put(item).key
@@ -270,8 +271,8 @@ def _check_preconditions(kind: Kind, entry: Entry, wanted: Json) -> None:
         why = f"the UID in the precondition ({uid}) does not match the UID in record ({entry.uid})."
         raise conflict(kind, name, f"{why} The object might have been deleted and then recreated")
     if version is not None and version != str(entry.version):
-        why = f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({entry.version})."
-        raise conflict(kind, name, f"{why} The object might have been modified")
+        why = f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record"
+        raise conflict(kind, name, f"{why} ({entry.version}). The object might have been modified")
 
 
 def _set_ready(node: Json, status: str, reason: str, message: str) -> None:
@@ -289,8 +290,8 @@ def _no_room(nodes: int, reasons: dict[str, int]) -> str:
     if not nodes:
         return "no nodes available to schedule pods"
     why = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    victims = f"{nodes} {'No preemption victims found for incoming pod' if nodes == 1 else 'Preemption is not helpful for scheduling'}"
-    return f"0/{nodes} nodes are available: {why}. preemption: 0/{nodes} nodes are available: {victims}."
+    none = f"0/{nodes} nodes are available"
+    return f"{none}: {why}. preemption: {none}: {nodes} No preemption victims found for incoming pod."
 
 
 def _add(used: dict[str, Decimal], amounts: dict[str, Decimal], sign: int) -> None:

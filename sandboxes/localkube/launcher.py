@@ -10,9 +10,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from sandboxes.localkube.kubelet import Exit, LaunchError
 from sandboxes.localkube.objects import Json
 
 MESSAGE_SIZE = 160_000
@@ -20,24 +20,10 @@ START_SECONDS = 30.0
 _ROOT = Path(__file__).parents[2]
 
 
-class LaunchError(Exception):
-    """A process that could not be started, with the reason. `refused` when this machine runs no Pods at all."""
-
-    def __init__(self, reason: str, *, refused: bool = False) -> None:
-        super().__init__(reason)
-        self.refused = refused
-
-
-@dataclass(frozen=True)
-class Exit:
-    code: int
-    out_of_memory: bool = False
-
-
-@dataclass
 class Process:
-    id: str
-    exited: asyncio.Future[Exit] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    def __init__(self, name: str) -> None:
+        self.id = name
+        self.exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
 
 
 class Launcher:
@@ -46,7 +32,7 @@ class Launcher:
         for end in (self._control, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE_SIZE)
         command = [sys.executable, "-S", "-m", f"{__package__}.zygote", str(theirs.fileno())]
-        environment = {"PYTHONPATH": str(_ROOT), "PATH": os.environ.get("PATH", os.defpath), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {"PYTHONPATH": str(_ROOT), "PATH": os.environ.get("PATH", os.defpath)}
         arguments = json.dumps({**options, "parent": os.getpid()})
         self._popen = subprocess.Popen([*command, arguments], pass_fds=[theirs.fileno()], env=environment, cwd="/")
         theirs.close()
@@ -54,7 +40,7 @@ class Launcher:
         self._numbers = itertools.count(1)
         self._sending = asyncio.Lock()
         self._control.settimeout(START_SECONDS)
-        hello = json.loads(self._control.recv(MESSAGE_SIZE) or b'{"refused": "the process that starts Pods ended at once"}')
+        hello = json.loads(self._control.recv(MESSAGE_SIZE) or b'{"refused": "the process that starts Pods has died"}')
         self.refused: str = hello.get("refused", "")
         self.root: bool = hello.get("ready", {}).get("root", False)
         self.limits: bool = hello.get("ready", {}).get("limits", False)
@@ -66,7 +52,7 @@ class Launcher:
     async def start(self, request: Json, fds: Sequence[int]) -> Process:
         """Returns once the program has been executed; LaunchError says why it was not. `fds` become 0, 1, 2, ..."""
         if self.refused:
-            raise LaunchError(self.refused, refused=True)
+            raise LaunchError(self.refused, config=True)
         report, theirs = os.pipe()
         process = Process(f"{next(self._numbers)}-{request['name']}")
         self._processes[process.id] = process
@@ -100,7 +86,7 @@ class Launcher:
             while data := self._control.recv(MESSAGE_SIZE):
                 message = json.loads(data)
                 if "code" in message and (process := self._processes.pop(message["id"], None)):
-                    process.exited.set_result(Exit(message["code"], message["oom"]))
+                    process.exited.set_result(Exit(message["code"], "OOMKilled" if message["oom"] else ""))
             asyncio.get_running_loop().remove_reader(self._control.fileno())
             self.refused = "the process that starts Pods has ended; restart localkube"
 

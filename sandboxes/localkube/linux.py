@@ -1,4 +1,4 @@
-"""The kernel calls that Python has no name for: clone3, mount, mount_setattr, pivot_root, prctl. Numbers are the same on every CPU."""
+"""Kernel calls that Python has no name for: clone3, mount, mount_setattr, pivot_root, prctl."""
 
 import contextlib
 import ctypes
@@ -16,12 +16,13 @@ KEEP_CAPABILITIES = {  # what a daemon that switches users needs; names as in se
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "SETPCAP": 8,
     "NET_BIND_SERVICE": 10, "SYS_CHROOT": 18,
 }  # fmt: skip
-POD_NAMESPACES = os.CLONE_NEWUSER | os.CLONE_NEWNS | os.CLONE_NEWPID | os.CLONE_NEWNET | os.CLONE_NEWUTS | os.CLONE_NEWIPC
+OWN_NAMESPACES = os.CLONE_NEWUSER | os.CLONE_NEWNS
+POD_NAMESPACES = OWN_NAMESPACES | os.CLONE_NEWPID | os.CLONE_NEWNET | os.CLONE_NEWUTS | os.CLONE_NEWIPC
 _PDEATHSIG, _CAPBSET_DROP, _NO_NEW_PRIVS = 1, 24, 38
-_CLONE3, _MOUNT_SETATTR = 435, 442
+_CLONE3, _MOUNT_SETATTR = 435, 442  # the same on every CPU
 _AT_RECURSIVE = 0x8000
 
-# PyDLL keeps the interpreter lock: after clone3 the child goes on in this very thread, so nothing may have been released.
+# PyDLL keeps the interpreter lock: after clone3 the child goes on in this very thread, which must still hold it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 

@@ -12,8 +12,9 @@ Json = dict[str, Any]
 Fields = dict[str, str]  # values that a field selector may ask for, by dotted path
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _QUANTITY = re.compile(r"([+-]?[0-9.]+)([eE][+-]?[0-9]+)?(m|k|[MGTPE]i?|Ki)?")
-_SUFFIX = {"m": Decimal("0.001"), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
-_SUFFIX |= {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 1)}
+_SUFFIX = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
+_SUFFIX |= {letter: Decimal(1000) ** power for power, letter in enumerate("MGTPE", 2)}
+_SUFFIX |= {f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", 1)}
 _LABEL_TERM = re.compile(r"\s*(!?)([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s*\(([^)]*)\))?\s*(?:,|$)")
 
 
@@ -32,7 +33,7 @@ class Kind:
 
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "patch")
-_OF_EVENT = ("kind", "name", "namespace", "uid")
+_OF_EVENT = ("reason", "type", *(f"involvedObject.{field}" for field in ("kind", "name", "namespace", "uid")))
 KINDS = {
     kind.plural: kind
     for kind in (
@@ -40,7 +41,7 @@ KINDS = {
         Kind("Node", "nodes", ("no",), (*_READ, "patch"), False, ("spec.unschedulable",)),
         Kind("Pod", "pods", ("po",), _READ + _WRITE, True, ("spec.nodeName", "status.phase", "status.podIP")),
         Kind("ResourceQuota", "resourcequotas", ("quota",), _READ + _WRITE),
-        Kind("Event", "events", ("ev",), _READ, True, ("reason", "type", *(f"involvedObject.{name}" for name in _OF_EVENT))),
+        Kind("Event", "events", ("ev",), _READ, True, _OF_EVENT),
     )
 }
 
@@ -51,8 +52,8 @@ class ApiError(Exception):
     def __init__(self, code: int, reason: str, message: str, **details: Any) -> None:
         super().__init__(message)
         self.code = code
-        self.status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
-        self.status |= {"reason": reason, **({"details": details} if details else {}), "code": code}
+        self.status: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        self.status |= {"message": message, "reason": reason, "details": details, "code": code}
 
 
 def bad_request(message: str) -> ApiError:
@@ -74,7 +75,8 @@ def conflict(kind: Kind, name: str, why: str) -> ApiError:
 
 def invalid(kind: Kind, name: str, field: str, why: str) -> ApiError:
     cause = {"reason": "FieldValueInvalid", "message": why, "field": field}
-    return ApiError(422, "Invalid", f'{kind.name} "{name}" is invalid: {field}: {why}', name=name, kind=kind.name, causes=[cause])
+    message = f'{kind.name} "{name}" is invalid: {field}: {why}'
+    return ApiError(422, "Invalid", message, name=name, kind=kind.name, causes=[cause])
 
 
 def expired(message: str) -> ApiError:
@@ -98,11 +100,11 @@ def quantity(text: str) -> Decimal:
     match = _QUANTITY.fullmatch(text)
     if not match or match[1].count(".") > 1:
         raise bad_request(f"quantities must match the regular expression '{_QUANTITY.pattern}': {text!r}")
-    return Decimal(match[1] + (match[2] or "")) * _SUFFIX.get(match[3] or "", 1)
+    return Decimal(match[1] + (match[2] or "")) * _SUFFIX[match[3] or ""]
 
 
 def in_words(value: Decimal, resource: str) -> str:
-    """A quantity as Kubernetes writes it: cores in whole or milli, bytes in the largest binary unit that fits exactly."""
+    """A quantity as Kubernetes writes it: cores in whole or milli, bytes in the largest binary unit that fits."""
     if value != int(value):
         return f"{int(value * 1000)}m"
     for letter, size in (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):

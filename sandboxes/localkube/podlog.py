@@ -46,7 +46,8 @@ class PodLog:
     def _take(self) -> None:
         chunk = os.read(self._read, CHUNK)
         if not chunk:
-            return self.close()
+            self.close()
+            return
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         if len(self._rest) > LINE_BYTES:
             lines, self._rest = [*lines, self._rest], b""

@@ -1,11 +1,13 @@
 """What a Pod sees: the host's programs read-only, its own home and temporary folders, and nothing else.
 
-Done in two steps so that a Pod is cheap. Once, the fork server builds a template (binds, masks, devices) and makes it its own
-root: whatever is not in it cannot be reached any more. Then each Pod, born with a copy of those few mounts, binds them into
-a root of its own on a fresh tmpfs.
+In two steps, so that a Pod is cheap. Once, the fork server builds a template (binds, masks, devices) and makes it its
+own root: whatever is not in it cannot be reached any more. Then each Pod, born with a copy of those few mounts, binds
+them into a root of its own on a fresh tmpfs.
 """
 
+import contextlib
 import os
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,18 +23,18 @@ _DEVICE_LINKS = {
 }  # fmt: skip
 _SECRETS = ("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "kubernetes")
 _PRIVATE = {  # directory: mode, owner
-    "root": (0o700, 0), "home/user": (0o755, USER_ID), "tmp": (0o1777, 0), "var/tmp": (0o1777, 0), "var/log": (0o755, 0),
-    "var/lib": (0o755, 0), "var/cache": (0o755, 0), "run": (0o755, 0), "run/shm": (0o1777, 0), "run/lock": (0o1777, 0),
+    "root": (0o700, 0), "home/user": (0o755, USER_ID), "tmp": (0o1777, 0), "var/tmp": (0o1777, 0),
+    "var/log": (0o755, 0), "var/lib": (0o755, 0), "var/cache": (0o755, 0), "run": (0o755, 0), "run/shm": (0o1777, 0),
     "proc": (0o555, 0), "sys": (0o555, 0), "mnt": (0o755, 0), "opt": (0o755, 0), "srv": (0o755, 0),
 }  # fmt: skip
-_PASSWD = """root:x:0:0:root:/root:/bin/bash
+_USERS = """root:x:0:0:root:/root:/bin/bash
 daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin
 www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin
 user:x:1000:1000:user:/home/user:/bin/bash
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 """
 _GROUP = "root:x:0:\ndaemon:x:1:\ntty:x:5:\nwww-data:x:33:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n"
-_ETC = {"passwd": _PASSWD, "group": _GROUP, "hostname": "sandbox\n", "hosts": "127.0.0.1 localhost\n", "resolv.conf": ""}
+_ETC = {"passwd": _USERS, "group": _GROUP, "hostname": "sandbox\n", "hosts": "127.0.0.1 localhost\n", "resolv.conf": ""}
 
 
 class Template:
@@ -59,6 +61,8 @@ class Template:
         if Path("/sys/fs/cgroup").is_dir():
             linux.bind(Path("/sys/fs/cgroup"), self._base / "sys/fs/cgroup")
         linux.enter_root(self._base)
+        if any(destination == Path("/usr/local") for _, destination in self._mounts):
+            _find_libraries_again()
 
     def apart(self) -> list[Path]:
         """Mount destinations that are not inside one of the shared trees: each Pod binds them itself."""
@@ -107,6 +111,15 @@ class Template:
             (directory / name).symlink_to(where)
         linux.bind(directory, directory)
         linux.protect(directory, linux.READ_ONLY | linux.NO_SUID)  # device files stay usable on a read-only mount
+
+
+def _find_libraries_again() -> None:
+    """The host's loader cache does not know the libraries of another /usr/local, such as that of a Python."""
+    own, cache = Path("/.own/ld.so.cache"), Path("/etc/ld.so.cache")
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(["/sbin/ldconfig", "-X", "-C", str(own)], check=True, timeout=30, capture_output=True)
+        linux.bind(own, cache)
+        linux.protect(cache)
 
 
 def enter_pod_root(hostname: str, size: int, apart: list[Path], scratch: list[str], *, root: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from sandboxes.localkube.objects import Json, timestamp
 
 MAIN = 0  # the one container that localkube runs
-BACK_OFF_SECONDS = (10, 20, 40, 80, 160, 300)
+EVICTED = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 64Mi."
 
 
 def created(pod: Json) -> None:
@@ -23,7 +23,8 @@ def scheduled(pod: Json, node: str, host_ip: str) -> None:
     container = pod["spec"]["containers"][MAIN]
     status = {"name": container["name"], "state": {}, "lastState": {}, "ready": False, "restartCount": 0}
     status |= {"image": container["image"], "imageID": "", "started": False}
-    pod["status"] |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": timestamp(), "containerStatuses": [status]}
+    pod["status"] |= {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "startTime": timestamp()}
+    pod["status"]["containerStatuses"] = [status]
     set_state(pod, waiting("ContainerCreating"))
 
 
@@ -41,7 +42,8 @@ def terminated(pod: Json, code: int, reason: str = "", message: str = "") -> Jso
     began = status["state"].get("running", {}).get("startedAt") or timestamp()
     state: dict[str, Any] = {"exitCode": code, "reason": reason or ("Completed" if code == 0 else "Error")}
     state |= {"message": message} if message else {}
-    return {"terminated": {**state, "startedAt": began, "finishedAt": timestamp(), "containerID": status.get("containerID", "")}}
+    state |= {"startedAt": began, "finishedAt": timestamp(), "containerID": status.get("containerID", "")}
+    return {"terminated": state}
 
 
 def started(pod: Json, ip: str, *, ready: bool = False) -> None:
@@ -69,10 +71,14 @@ def set_state(pod: Json, state: Json, *, ready: bool = False) -> None:
         _condition(pod, kind, ready, *(("", "") if ready else why))
 
 
-def evicted(pod: Json, message: str) -> None:
+def set_ready(pod: Json, ready: bool) -> None:
+    set_state(pod, pod["status"]["containerStatuses"][MAIN]["state"], ready=ready)
+
+
+def evicted(pod: Json) -> None:
     set_state(pod, terminated(pod, 137, "Error"))
-    pod["status"] |= {"phase": "Failed", "reason": "Evicted", "message": message}
-    _condition(pod, "DisruptionTarget", True, "TerminationByKubelet", message)
+    pod["status"] |= {"phase": "Failed", "reason": "Evicted", "message": EVICTED}
+    _condition(pod, "DisruptionTarget", True, "TerminationByKubelet", EVICTED)
 
 
 def node_lost(pod: Json) -> None:
@@ -80,23 +86,21 @@ def node_lost(pod: Json) -> None:
         _condition(pod, kind, False, "NodeNotReady", "Node is not ready")
 
 
-def back_off(pod: Json, restarts: int) -> tuple[int, str]:
-    """Seconds until the next start of a container that keeps ending, and the kubelet's sentence about it."""
-    seconds = BACK_OFF_SECONDS[min(restarts, len(BACK_OFF_SECONDS) - 1)]
-    meta, name = pod["metadata"], pod["spec"]["containers"][MAIN]["name"]
-    where = f"pod={meta['name']}_{meta['namespace']}({meta['uid']})"
-    shown = "5m0s" if seconds == 300 else f"{seconds // 60}m{seconds % 60}s" if seconds >= 60 else f"{seconds}s"
-    return seconds, f"back-off {shown} restarting failed container={name} {where}"
+def back_off_seconds(attempt: int) -> int:
+    return 300 if attempt > 4 else 10 << attempt
+
+
+def back_off_message(pod: Json, seconds: int) -> str:
+    meta, minutes = pod["metadata"], f"{seconds // 60}m" if seconds >= 60 else ""
+    where = f"{pod['spec']['containers'][MAIN]['name']} pod={meta['name']}_{meta['namespace']}({meta['uid']})"
+    return f"back-off {minutes}{seconds % 60}s restarting failed container={where}"
 
 
 def missing_image(image: str) -> str:
-    reference = image if ":" in image.rsplit("/", 1)[-1] else f"{image}:latest"
-    repository = reference.rsplit(":", 1)[0]
-    full = repository if "/" in repository else f"docker.io/library/{repository}"
-    return (
-        f'failed to pull and unpack image "{full}:{reference.rsplit(":", 1)[1]}": failed to resolve reference '
-        f'"{full}:{reference.rsplit(":", 1)[1]}": pull access denied, repository does not exist or may require authorization'
-    )
+    name, _, tag = image.rpartition("/")[2].partition(":")
+    where = (image.rpartition("/")[0] or "docker.io/library") + f"/{name}:{tag or 'latest'}"
+    why = "pull access denied, repository does not exist or may require authorization"
+    return f'failed to pull and unpack image "{where}": failed to resolve reference "{where}": {why}'
 
 
 def restarts_after(pod: Json, code: int) -> bool:
@@ -126,5 +130,4 @@ def _quality(resources: Json) -> str:
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     if not limits and not requests:
         return "BestEffort"
-    both = {"cpu", "memory"} <= set(limits)
-    return "Guaranteed" if both and all(requests.get(name, limit) == limit for name, limit in limits.items()) else "Burstable"
+    return "Guaranteed" if requests == limits and {"cpu", "memory"} <= set(limits) else "Burstable"

@@ -1,7 +1,7 @@
 """Objects in memory, each kept as its encoded bytes, with versions, paging and watches as the real API has them.
 
-An object is encoded once per change; lists join those bytes and all watchers share the one encoded event. Versions start
-from the clock, so one from before a restart is too old for a watch (410) and never mistaken for a present one.
+An object is encoded once per change; lists join those bytes and all watchers share the one encoded event. Versions
+start from the clock, so one from before a restart is too old for a watch (410), never mistaken for a present one.
 """
 
 import asyncio
@@ -177,7 +177,7 @@ class Collection:
         return self._cut(rest, limit)
 
     def watch(self, wanted: Wanted, version: str) -> "Watcher":
-        """From `version` on; without one (or "0") from the present state on. ApiError 410 when it is no longer known."""
+        """From `version` on; without one (or "0") the present state first. ApiError 410 when it is too old."""
         watcher = Watcher(self, wanted)
         if version in ("", "0"):
             for entry in self.entries.values():
@@ -199,8 +199,8 @@ class Collection:
         return missed[::-1]
 
     def bookmark(self) -> bytes:
-        body = {"kind": self.kind.name, "apiVersion": "v1"}
-        return event_line("BOOKMARK", encode({**body, "metadata": {"resourceVersion": str(self._store.version)}}).encode())
+        meta = {"resourceVersion": str(self._store.version)}
+        return event_line("BOOKMARK", encode({"kind": self.kind.name, "apiVersion": "v1", "metadata": meta}).encode())
 
 
 class Watcher:
@@ -219,10 +219,10 @@ class Watcher:
             self._add(event_line("ADDED", entry.body))
 
     def offer(self, change: Change, line: bytes) -> None:
-        if self._wanted.namespace and change.entry.key[0] != self._wanted.namespace:
-            return
         if not self._wanted.selective:
-            return self._add(line)
+            if self._wanted.namespace in ("", change.entry.key[0]):
+                self._add(line)
+            return
         now = change.kind != "DELETED" and self._wanted.matches(change.entry)
         was = change.before is not None and self._wanted.matches(change.before)
         if now or was:

@@ -9,44 +9,50 @@ import pty
 import signal
 import struct
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from sandboxes.localkube.kubelet import Kubelet, RealPod
-from sandboxes.localkube.launcher import LaunchError, Process
+from sandboxes.localkube.kubelet import LaunchError, Life
+from sandboxes.localkube.launcher import Process
 from sandboxes.localkube.objects import Json, bad_request
 from sandboxes.localkube.podlog import Ask, PodLog
+from sandboxes.localkube.processes import RealContainers, Run
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STDIN, STDOUT, STDERR, STATUS, RESIZE, CLOSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\xff"
 CHUNK = 32 << 10
 
 
-def log_of(pod: Json, real: RealPod | None, query: Mapping[str, str]) -> PodLog:
+def log_of(pod: Json, run: Run | None, query: Mapping[str, str]) -> PodLog:
     """The log that a request asks for; 400 in the API's words when there is none."""
-    name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
-    if query.get("container", container) != container:
-        raise bad_request(f"container {query['container']} is not valid for pod {name}")
+    name, container = pod["metadata"]["name"], main_container(pod, query)
     previous = query.get("previous") in ("true", "1")
-    if real and not previous and real.logs:
-        return real.logs[-1]
-    if real and previous and len(real.logs) > 1:
-        return real.logs[-2]
+    if run and len(run.logs) > previous:
+        return run.logs[-1 - previous]
     if previous:
         raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-    states = pod["status"].get("containerStatuses") or [{}]
-    reason = states[0].get("state", {}).get("waiting", {}).get("reason", "ContainerCreating")
-    why = "no log: it is simulated" if states[0].get("containerID") else f"waiting to start: {reason}"
+    status = (pod["status"].get("containerStatuses") or [{"state": {}}])[0]
+    reason = status["state"].get("waiting", {}).get("reason", "ContainerCreating")
+    why = "simulated and has no log" if status.get("containerID") else f"waiting to start: {reason}"
     raise bad_request(f'container "{container}" in pod "{name}" is {why}')
+
+
+def main_container(pod: Json, query: Mapping[str, str]) -> str:
+    name = str(pod["spec"]["containers"][0]["name"])
+    if query.get("container", name) != name:
+        raise bad_request(f"container {query['container']} is not valid for pod {pod['metadata']['name']}")
+    return name
 
 
 def asked(query: Mapping[str, str]) -> Ask:
     tail = query.get("tailLines")
-    if tail is not None and not tail.isdigit():
+    if tail and not tail.isdigit():
         raise bad_request(f"tailLines: {tail!r} must be a number not below 0")
-    return Ask(int(tail) if tail else 0 if tail == "0" else None, query.get("sinceTime", "").rstrip("Z"), query.get("timestamps") == "true")
+    stamps = query.get("timestamps") in ("true", "1")
+    return Ask(int(tail) if tail else None, query.get("sinceTime", "").rstrip("Z"), stamps)
 
 
 @dataclass
@@ -78,6 +84,11 @@ class Streams:
             os.close(self.inputs)
             self.inputs = None
 
+    def close(self) -> None:
+        self.close_input()
+        for fd in self.outputs.values():
+            os.close(fd)
+
     def resize(self, data: bytes) -> None:
         with contextlib.suppress(ValueError, KeyError, OSError, TypeError):
             size = json.loads(data)
@@ -85,46 +96,47 @@ class Streams:
                 fcntl.ioctl(self.inputs, termios.TIOCSWINSZ, struct.pack("HHHH", size["Height"], size["Width"], 0, 0))
 
 
-async def execute(websocket: WebSocket, kubelet: Kubelet, real: RealPod, command: list[str]) -> None:
+async def execute(websocket: WebSocket, containers: RealContainers, life: Life, command: list[str]) -> None:
     """Run `command` and carry its streams until it ends; the client's going ends it."""
-    query = websocket.query_params
+    query, problem, process = websocket.query_params, "", None
     streams = Streams.open(stdin=query.get("stdin") in ("true", "1"), terminal=query.get("tty") in ("true", "1"))
     try:
-        process = await kubelet.execute(real, command, streams.theirs, terminal=streams.terminal)
+        process = await containers.execute(life, command, streams.theirs, terminal=streams.terminal)
     except LaunchError as error:
-        process = None
-        problem = str(error)
-    finally:
-        streams.close_theirs()
+        problem = f"error executing command in container: {error}"
+    streams.close_theirs()
     await websocket.accept(next((each for each in PROTOCOLS if each in websocket.scope["subprotocols"]), None))
-    if process is None:
-        await websocket.send_bytes(STATUS + _failure(f"error executing command in container: {problem}", "InternalError", 126))
-        return await websocket.close()
-    await _carry(websocket, kubelet, process, streams)
+    try:
+        status = await _carry(websocket, process, streams) if process else _failure(problem, "InternalError", 126)
+        if status:
+            await websocket.send_bytes(STATUS + status)
+            await websocket.close()
+    except (WebSocketDisconnect, RuntimeError):
+        pass  # the client has gone
+    finally:
+        if process:
+            await containers.launcher.kill(process, signal.SIGKILL)
+        streams.close()
 
 
-async def _carry(websocket: WebSocket, kubelet: Kubelet, process: Process, streams: Streams) -> None:
+async def _carry(websocket: WebSocket, process: Process, streams: Streams) -> bytes:
+    """The closing status; none when the client went first."""
     incoming = asyncio.create_task(_from_client(websocket, streams))
     outgoing = [asyncio.create_task(_to_client(websocket, channel, fd)) for channel, fd in streams.outputs.items()]
     try:
-        await asyncio.wait({incoming, process.exited}, return_when=asyncio.FIRST_COMPLETED)
+        ended: list[asyncio.Future[Any]] = [incoming, process.exited]
+        await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
         if not process.exited.done():
-            return
+            return b""
         await asyncio.wait(outgoing, timeout=2)  # a background child may keep a stream open
-        code = process.exited.result().code
-        told = f"command terminated with non-zero exit code: exit status {code}"
-        await websocket.send_bytes(STATUS + (_failure(told, "NonZeroExitCode", code) if code else b'{"metadata":{},"status":"Success"}'))
-        await websocket.close()
-    except (WebSocketDisconnect, RuntimeError):
-        return
     finally:
         for task in (incoming, *outgoing):
             task.cancel()
-        await kubelet.launcher.kill(process, signal.SIGKILL)
         await asyncio.gather(incoming, *outgoing, return_exceptions=True)
-        streams.close_input()
-        for fd in streams.outputs.values():
-            os.close(fd)
+    code = process.exited.result().code
+    if code == 0:
+        return b'{"metadata":{},"status":"Success"}'
+    return _failure(f"command terminated with non-zero exit code: exit status {code}", "NonZeroExitCode", code)
 
 
 async def _from_client(websocket: WebSocket, streams: Streams) -> None:
@@ -169,11 +181,11 @@ async def _write(fd: int, data: bytes) -> None:
             return  # nobody reads it any more
 
 
-async def _until(add, remove, fd: int) -> None:  # type: ignore[no-untyped-def]
-    ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    add(fd, lambda: ready.done() or ready.set_result(None))
+async def _until(add: Callable[..., None], remove: Callable[[int], bool], fd: int) -> None:
+    ready = asyncio.Event()
+    add(fd, ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         remove(fd)
 

@@ -1,9 +1,9 @@
 """The fork server: one small single-threaded process that makes Pods and runs commands inside them.
 
-Talks JSON datagrams with file descriptors over one socket. Whatever happens to localkube, kill -9 included, the kernel ends
-this process (parent-death signal), and with it every Pod (theirs, and PID 1 takes its namespace with it).
-Request: {"do": "start"|"exec"|"kill", "id": ...}; answer: {"id", "pid"}, later {"id", "code", "oom"}. What fails between
-fork and exec is written as a sentence on the first descriptor of the request; its closing without a word is success.
+Talks JSON datagrams with file descriptors over one socket. Whatever happens to localkube, kill -9 included, the kernel
+ends this process (parent-death signal), and with it every Pod (theirs, and PID 1 takes its namespace along).
+Request: {"do": "start", "exec" or "kill", "id": ...}; when the process has ended: {"id", "code", "oom"}. What fails
+before exec is written as a sentence on the first descriptor of the request; its closing without a word is success.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ OUTSIDE_FIRST, OUTSIDE_COUNT = 200_000, 65_536
 MESSAGE_SIZE = 160_000
 _HOME = {0: "/root", podroot.USER_ID: "/home/user"}
 _REFUSED = (
-    "This machine lets {who} make no namespaces ({error}), so Pods are not run: start as root, or allow user namespaces "
-    "(sysctl kernel.apparmor_restrict_unprivileged_userns=0 or kernel.unprivileged_userns_clone=1), "
+    "This machine lets {who} make no namespaces ({error}), so Pods are not run: start as root, or allow user "
+    "namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns=0 or kernel.unprivileged_userns_clone=1), "
     "or give --unsafe-pods to run them without isolation."
 )
 
@@ -82,7 +82,7 @@ class Zygote:
         signalled.setblocking(False)
         signal.set_wakeup_fd(signalled.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._tell({"ready": {"root": self._ids.root or self._unsafe and os.geteuid() == 0, "limits": bool(self._hierarchies)}})
+        self._tell({"ready": {"root": self._ids.root, "limits": bool(self._hierarchies)}})
         while True:
             readable, _, _ = select.select([self._control, wake], [], [])
             if wake in readable:
@@ -146,7 +146,6 @@ class Zygote:
         except OSError:
             os.kill(child.pid, signal.SIGKILL)
             raise
-        self._tell({"id": child.id, "pid": child.pid})
 
     def _become(self, request: Json, fds: list[int], go: int, inside: Child | None) -> NoReturn:
         """In the child: turn into the container's process. Never returns."""
@@ -178,7 +177,7 @@ class Zygote:
         socket.sethostname(request["host"])
 
     def _execute(self, request: Json, fds: list[int], go: int) -> None:
-        environment, user = dict(request["env"]), self._user(request)
+        environment, user = dict(request.get("env", ())), self._user(request)
         environment.setdefault("HOME", _HOME.get(user, "/"))
         if not self._unsafe:
             _drop_powers(request, user, root=self._ids.root)
@@ -218,7 +217,7 @@ class Zygote:
             if child.cgroup:
                 kills = child.cgroup.out_of_memory_kills()
                 child.cgroup.remove()
-        self._tell({"id": child.id, "code": code if code >= 0 else 128 - code, "oom": kills > 0 and code == -signal.SIGKILL})
+        self._tell({"id": child.id, "code": _shell_code(code), "oom": kills > 0 and code == -signal.SIGKILL})
 
     def _tell(self, message: Json) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -236,7 +235,7 @@ class Zygote:
     def _try_one(self) -> None:
         """A first Pod that does nothing: better to find out now what this machine refuses."""
         report, ours = os.pipe()
-        request = {"do": "try", "id": "try", "host": "try", "size": 1 << 20, "scratch": [], "argv": ["true"], "cwd": "/", "env": {}}
+        request = {"do": "try", "id": "", "host": "try", "size": 1 << 20, "scratch": [], "cwd": "/", "argv": ["true"]}
         child = self._fork(request, [ours], linux.POD_NAMESPACES)
         os.close(ours)
         self._ids.map(child.pid)
@@ -270,7 +269,8 @@ def _id_lines(path: Path) -> list[list[str]]:
 
 def _unshare_with_subordinates() -> Ids | None:
     """Needs newuidmap and a range in /etc/subuid. Our namespace then holds 0 (ourselves) and the range from 1 on."""
-    ranges = {tool: _subordinates(Path(file)) for tool, file in (("newuidmap", "/etc/subuid"), ("newgidmap", "/etc/subgid"))}
+    files = {"newuidmap": "/etc/subuid", "newgidmap": "/etc/subgid"}
+    ranges = {tool: _subordinates(Path(file)) for tool, file in files.items()}
     count = min(size for _, size in ranges.values())
     if count <= podroot.USER_ID:
         return None
@@ -282,7 +282,7 @@ def _unshare_with_subordinates() -> Ids | None:
         os.read(go, 1)
         commands = [[tool, outside, 0, own[tool], 1, 1, first, count] for tool, (first, _) in ranges.items()]
         os._exit(max(_run([str(word) for word in command]) for command in commands))
-    os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNS)
+    os.unshare(linux.OWN_NAMESPACES)
     os.write(unshared, b"g")
     if os.waitstatus_to_exitcode(os.waitpid(helper, 0)[1]) != 0:
         raise PermissionError("newuidmap or newgidmap failed: check /etc/subuid and /etc/subgid")
@@ -308,11 +308,15 @@ def _run(command: list[str]) -> int:
 
 def _unshare_alone() -> Ids:
     user, group = os.geteuid(), os.getegid()
-    os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNS)
+    os.unshare(linux.OWN_NAMESPACES)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1")
     return Ids(0, 1)
+
+
+def _shell_code(code: int) -> int:
+    return code if code >= 0 else 128 - code
 
 
 def _join(pid: int, fds: list[int]) -> None:
@@ -324,8 +328,7 @@ def _join(pid: int, fds: list[int]) -> None:
     if child:
         for fd in fds:
             os.close(fd)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        os._exit(code if code >= 0 else 128 - code)
+        os._exit(_shell_code(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
     linux.die_with_parent()
 
 
