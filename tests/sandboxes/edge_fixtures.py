@@ -11,9 +11,9 @@ import pytest
 from django.db import connection
 
 from pools.models import Pool
-from sandboxes.models import Sandbox
+from sandboxes.models import Claim, Sandbox
 from tests.factories import make_env, make_group, make_key, make_pool, make_sandbox, make_team, new_id, sandbox_row
-from tests.sandboxes.edges import Daemon, Edge, StandIn
+from tests.sandboxes.edges import Daemon, Edge, StandIn, wait_until
 
 
 class World:
@@ -93,8 +93,20 @@ def shared_edge(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture
-def world(transactional_db: None, shared_edge: Edge, start_daemon: Callable[[str], Daemon]) -> World:
-    return make_world(shared_edge, start_daemon)
+def world(transactional_db: None, shared_edge: Edge, start_daemon: Callable[[str], Daemon]) -> Iterator[World]:
+    yield make_world(shared_edge, start_daemon)
+    wait_until(edge_is_quiet)
+
+
+def edge_is_quiet() -> bool:
+    """Nothing is under way that could meet the emptying of all tables in the middle."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle'"
+            " AND pid <> pg_backend_pid()"
+        )
+        busy = cursor.fetchone()
+    return busy == (0,) and not Claim.objects.filter(state__in=["queued", "bound"]).exists()
 
 
 def make_world(edge: Edge, start_daemon: Callable[[str], Daemon], quota: int = 100) -> World:
