@@ -29,16 +29,17 @@ def check_bootstrap(sandbox: Sandbox, request: Request) -> None:
 
 
 def check_token(sandbox: Sandbox, given: str, header: str = "X-Access-Token") -> None:
+    """HttpError 401 for a wrong token. Without any a sandbox is open only if it was started open (local tests)."""
+    if sandbox.unarmed:
+        raise HttpError(401, "this sandbox is not claimed yet")
     if sandbox.access_token and not same(given.encode(), sandbox.access_token.encode()):
         raise HttpError(401, f"the header {header} must be this sandbox's access token")
 
 
 def check_file_access(sandbox: Sandbox, request: Request, operation: str) -> None:
     """The header counts if it is there; without it the query must be signed for just this path, user and operation."""
-    if not sandbox.access_token:
-        return
-    if "x-access-token" in request.headers:
-        check_token(sandbox, request.headers["x-access-token"])
+    if not sandbox.access_token or "x-access-token" in request.headers:
+        check_token(sandbox, request.headers.get("x-access-token", ""))
         return
     query = request.parameters()
     if "signature" not in query:

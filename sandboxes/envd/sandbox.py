@@ -28,6 +28,11 @@ class Sandbox:
         self.default_workdir = ""
         self.deadline: float | None = None
 
+    @property
+    def unarmed(self) -> bool:
+        """Started for a claim that has not come yet: whoever calls now must not leave anything behind for it."""
+        return bool(self.bootstrap_sha256) and not self.access_token
+
     def account(self, name: str = "") -> Account:
         """The account for a request that names a user, or the default one.
 

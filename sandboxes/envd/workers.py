@@ -36,6 +36,7 @@ async def run_as[T](loop: Loop, account: Account | None, work: Callable[[], T]) 
     wait = Wait(loop)
     _submit(job)
     await wait
+    _finished()
     if failure:
         raise failure[0]
     return outcome[0]
@@ -57,9 +58,11 @@ def _submit(job: Callable[[], None]) -> None:
     _jobs.put(job)
 
 
-def _serve() -> None:
+def _finished() -> None:
     global _waiting
+    _waiting -= 1  # on the loop's thread, like the adding: no lock is needed
+
+
+def _serve() -> None:
     while True:
-        job = _jobs.get()
-        job()
-        _waiting -= 1
+        _jobs.get()()

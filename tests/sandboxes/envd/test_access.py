@@ -28,6 +28,11 @@ def secured(daemons: StartDaemon) -> Daemon:
     return daemon
 
 
+@pytest.fixture(scope="module")
+def unclaimed(daemons: StartDaemon) -> Daemon:
+    return daemons(ENVD_BOOTSTRAP_SHA256=DIGEST)
+
+
 @pytest.mark.parametrize("authorization", ["", "Bearer wrong", f"Basic {BOOTSTRAP}", BOOTSTRAP, f"Bearer {DIGEST}"])
 def test_init_needs_the_bootstrap_token(secured: Daemon, authorization: str) -> None:
     answer = secured.request("POST", "/init", "{}", Authorization=authorization)
@@ -84,6 +89,14 @@ CALLS = [
 def test_everything_else_needs_the_access_token(secured: Daemon, method: str, path: str, token: str) -> None:
     answer = secured.request(method, path, X_Access_Token=token)
     assert (answer.status, answer.json["code"]) == (401, 401)
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+def test_before_its_claim_a_sandbox_serves_nobody(unclaimed: Daemon, method: str, path: str) -> None:
+    for token in ("", "any"):
+        answer = unclaimed.request(method, path, X_Access_Token=token)
+        assert (answer.status, answer.json["message"]) == (401, "this sandbox is not claimed yet")
+    assert unclaimed.request("GET", "/health").status == 204
 
 
 def test_health_and_preflights_are_open(secured: Daemon) -> None:

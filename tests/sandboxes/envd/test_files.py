@@ -192,7 +192,7 @@ def test_compressed_uploads_are_unpacked(envd: Daemon, work: str) -> None:
 
 
 def test_a_large_file_goes_both_ways_in_bounded_memory(envd: Daemon, work: str) -> None:
-    size = 200 * MIB
+    size = 100 * MIB
     most = 0
 
     def pieces():

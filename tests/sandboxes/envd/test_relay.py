@@ -108,7 +108,7 @@ def test_a_port_that_listens_on_ipv6_only_is_reached(secured: Daemon) -> None:
 
 
 def test_a_large_body_and_a_large_answer_go_through_in_bounded_memory(secured: Daemon) -> None:
-    body = os.urandom(60 * MIB)
+    body = os.urandom(50 * MIB)
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), Echo)) as port:
         answer = secured.request("POST", "/", body, X_Envd_Relay_Port=str(port), X_Envd_Relay_Token=TOKEN)
     assert answer.body.endswith(body)
