@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 HELD_LIMIT = 3
-"""This many held sandboxes stop growth: more would be held too. The collector's start timeout frees them."""
+"""This many held or just failed sandboxes stop growth: more would fare alike. Time frees them, so it is tried again."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,10 @@ class Observed:
     quota_free: int
     quiet_for: float
     """Seconds since the newest claim."""
-    held_cause: str = ""
+    failed: int = 0
+    """Ended within FAILED_WINDOW without ever being idle."""
+    cause: str = ""
+    """In the cluster's words, of the held or failed ones."""
 
     @property
     def supply(self) -> int:
@@ -97,7 +100,7 @@ def grow(policy: Policy, seen: Observed, want: int) -> Decision:
         (max(0, policy.max_replicas - seen.live), Binding.CEILING),
         (max(0, seen.quota_free), Binding.QUOTA),
         (max(0, starting_limit(policy, seen) - seen.starting), Binding.STARTING),
-        (0 if seen.held >= HELD_LIMIT else need, Binding.HELD),
+        (0 if seen.held + seen.failed >= HELD_LIMIT else need, Binding.HELD),
     ]
     room, binding = min(rooms, key=lambda pair: pair[0])
     if room >= need:
@@ -119,7 +122,8 @@ def explain_growth(policy: Policy, seen: Observed, binding: Binding, need: int, 
     if binding is Binding.STARTING:
         return f"{asked} {seen.starting} are starting, {starting_limit(policy, seen)} at once is the limit."
     if binding is Binding.HELD:
-        return f"{asked} Growth waits: {seen.held} sandboxes are stuck ({seen.held_cause or 'see their findings'})."
+        what = f"{seen.held} sandboxes are stuck" if seen.held else f"{seen.failed} sandboxes have just failed to start"
+        return f"{asked} Growth waits and will be tried again: {what} ({seen.cause or 'see their findings'})."
     return f"{asked} Growing by {change}."
 
 

@@ -79,6 +79,7 @@ class Sandbox(models.Model):
                 condition=Q(state__in=["pending", "stopping"]),
                 name="sandbox_to_drain",
             ),
+            models.Index(fields=["group", "ended_at"], condition=Q(state="ended", idle_at=None), name="sandbox_failed"),
             models.Index(fields=["end_at"], condition=Q(state="claimed"), name="sandbox_deadline"),
             models.Index(fields=["team", "-created_at", "-id"], name="sandbox_by_team"),
             models.Index(fields=["team", "-claimed_at", "-id"], condition=Q(state="claimed"), name="sandbox_running"),

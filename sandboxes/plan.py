@@ -71,13 +71,19 @@ def observe(group: ScalingGroup) -> scaling.Observed:
                       count(*) FILTER (WHERE state = 'stopping') AS stopping,
                       coalesce(max(finding_text) FILTER (WHERE state IN ('pending', 'starting', 'idle')), '') AS cause
                  FROM sandboxes_sandbox s
-                WHERE s.group_id = %(group)s AND s.state <> 'ended' AND {transitions.LIVE_ONLY})
+                WHERE s.group_id = %(group)s AND s.state <> 'ended' AND {transitions.LIVE_ONLY}),
+        failed AS (
+               SELECT count(*) AS failed, coalesce(max(end_message), '') AS why FROM sandboxes_sandbox s
+                WHERE s.group_id = %(group)s AND s.state = 'ended' AND s.idle_at IS NULL AND {transitions.LIVE_ONLY}
+                  AND s.end_reason IN ('failed', 'evicted', 'start_timeout', 'pod_gone')
+                  AND s.ended_at > now() - make_interval(secs => %(window)s))
         SELECT claimed, (SELECT count(*) FROM sandboxes_claim WHERE group_id = %(group)s AND state = 'queued'),
                idle, starting, held, stopping, {QUOTA_FREE},
                coalesce(extract(epoch FROM now() - (SELECT created_at FROM sandboxes_claim
-                         WHERE group_id = %(group)s ORDER BY created_at DESC LIMIT 1)), 1e9)::float, cause
-          FROM live""",
-        {"group": group.pk, "team": group.env.team_id},
+                         WHERE group_id = %(group)s ORDER BY created_at DESC LIMIT 1)), 1e9)::float, failed,
+               CASE WHEN cause = '' THEN why ELSE cause END
+          FROM live, failed""",
+        {"group": group.pk, "team": group.env.team_id, "window": times.FAILED_WINDOW},
     )
     return scaling.Observed(*rows[0])
 

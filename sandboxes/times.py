@@ -28,6 +28,8 @@ START_TIMEOUT = 180.0
 STOP_TIMEOUT = 90.0
 ORPHAN_GRACE = 30.0
 """A Pod without a row, or a row without a Pod, is believed only after this."""
+FAILED_WINDOW = 30.0
+"""A failed start counts against further growth for this long."""
 QUIET_WINDOW = 60.0
 """Surplus idle sandboxes are ended after this long without a claim."""
 STALE_SNAPSHOT = 15.0

@@ -252,7 +252,8 @@ def bind(group_id: int, limit: int, arm_limit: float) -> list[tuple[Moved, str]]
                     AND s.finding = '' AND {LIVE_ONLY}
                   ORDER BY s.idle_at, s.id LIMIT (SELECT count(*) FROM queued) FOR UPDATE SKIP LOCKED) i),
         pairs AS (SELECT q.id AS claim, q.edge, q.metadata, f.id AS sandbox FROM queued q JOIN free f USING (place)),
-        claims AS (UPDATE sandboxes_claim c SET state = 'bound', bound_at = clock_timestamp(), sandbox_id = pairs.sandbox
+        claims AS (UPDATE sandboxes_claim c
+                      SET state = 'bound', bound_at = clock_timestamp(), sandbox_id = pairs.sandbox
                      FROM pairs WHERE c.id = pairs.claim)
         UPDATE sandboxes_sandbox s SET state = 'claimed', rev = s.rev + 1, claimed_at = now(), claim_id = pairs.claim,
                end_at = now() + make_interval(secs => %(arm)s), metadata = pairs.metadata

@@ -135,7 +135,7 @@ def web(socket: int) -> list[str]:
 
 def worker() -> list[str]:
     quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return celery("worker", "--pool", "prefork", "--concurrency", "2", *quiet)
+    return celery("worker", "--pool", "prefork", "--concurrency", "4", *quiet)
 
 
 def beat() -> list[str]:

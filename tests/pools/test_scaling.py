@@ -31,8 +31,9 @@ def seen(**changed: float) -> Observed:
         ({}, {"queued": 10, "quota_free": -2}, 0, Binding.QUOTA),
         ({"max_starting": 5}, {"queued": 10, "starting": 4}, 1, Binding.STARTING),
         ({"max_starting": 5, "max_replicas": 900}, {"queued": 400, "starting": 4}, 96, Binding.STARTING),
-        ({}, {"queued": 10, "held": 3, "held_cause": "image missing"}, 0, Binding.HELD),
+        ({}, {"queued": 10, "held": 3, "cause": "image missing"}, 0, Binding.HELD),
         ({}, {"queued": 10, "held": 2}, 18, Binding.DEMAND),
+        ({}, {"queued": 10, "held": 1, "failed": 2}, 0, Binding.HELD),
         ({}, {"idle": 20}, -12, Binding.NONE),
         ({}, {"idle": 20, "quiet_for": 15}, 0, Binding.QUIET),
         ({"min_replicas": 18}, {"idle": 20}, -2, Binding.NONE),
@@ -52,7 +53,7 @@ def test_a_step_is_bound_by_the_tightest_constraint(
 def test_the_sentence_names_the_limit_and_the_way_out() -> None:
     assert "raise it to the run's peak" in decide(policy(), seen(claimed=64, queued=3)).sentence
     assert "ask for more quota" in decide(policy(), seen(queued=9, quota_free=0)).sentence
-    assert "image missing" in decide(policy(), seen(held=3, held_cause="image missing")).sentence
+    assert "image missing" in decide(policy(), seen(held=3, cause="image missing")).sentence
     assert decide(policy(), seen(idle=8)).sentence == "At target. 8 claimable, ceiling 64, quota leaves 1000."
 
 
@@ -135,6 +136,6 @@ def test_raising_the_ceiling_never_lowers_growth(bounds: Policy, now: Observed, 
 
 @given(policies, situations)
 def test_waiting_claims_with_room_always_get_a_sandbox_on_its_way(bounds: Policy, now: Observed) -> None:
-    free = now.held < 3 and now.quota_free > 0 and now.starting < bounds.max_starting
+    free = now.held + now.failed < 3 and now.quota_free > 0 and now.starting < bounds.max_starting
     if now.queued and free and now.live < bounds.max_replicas:
         assert decide(bounds, now).change > 0 or now.idle + now.starting >= now.queued

@@ -8,8 +8,8 @@ from django.db import connection
 
 from pools.models import ScalingGroup
 from sandboxes import leases, plan
-from sandboxes.models import Decision, Sandbox
-from tests.factories import make_claim, make_cluster, make_env, make_group, make_pool, make_sandbox, make_team
+from sandboxes.models import LIVE_SHELF, Decision, Sandbox
+from tests.factories import ago, make_claim, make_cluster, make_env, make_group, make_pool, make_sandbox, make_team
 from tests.race import side_by_side
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -71,6 +71,22 @@ def test_surplus_idle_ends_only_after_a_quiet_minute() -> None:
     claim.delete()
     plan.plan(pool.group_id)
     assert states(pool.group) == ["idle", "stopping", "stopping"]
+
+
+def test_starts_that_fail_stop_growth_for_a_while_instead_of_being_repeated_for_ever() -> None:
+    pool = make_pool(make_group(min_idle=8))
+    for _ in range(3):
+        make_sandbox(
+            pool, "ended", idle_at=None, ended_at=ago(2), end_reason="failed", end_message="exit 127", shelf=LIVE_SHELF
+        )
+    plan.plan(pool.group_id)
+    assert states(pool.group) == ["ended"] * 3
+    decision = Decision.objects.get()
+    assert (decision.binding, decision.change) == ("held", 0)
+    assert "exit 127" in decision.sentence
+    Sandbox.objects.update(ended_at=ago(60))
+    plan.plan(pool.group_id)
+    assert states(pool.group) == ["ended"] * 3 + ["pending"] * 8
 
 
 def test_a_cordoned_pool_or_cluster_does_not_grow() -> None:
