@@ -22,7 +22,7 @@ SIMULATED: dict[str, Measure] = {
     "pages": pages.measure,
 }
 REAL: dict[str, Measure] = {"noop": noop.measure}
-NODES = ("--simulated-nodes", "40")
+NODES = ("--node-name", "", "--simulated-nodes", "40")
 
 
 def main(names: list[str]) -> int:
