@@ -36,6 +36,7 @@ class Edge:
     def __init__(self, environment: dict[str, str], folder: Path) -> None:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.listen(4096)
             self.port: int = listener.getsockname()[1]
             self.log = folder / f"edge-{self.port}.log"
