@@ -23,7 +23,8 @@ NODE = ["--node-name", "local", "--node-cpu", "200", "--node-memory", str(400 * 
 """A demo's sandboxes mostly wait, so the node takes far more of them than it has CPUs."""
 WEBSOCKETS = ["--ws", "websockets", "--ws-ping-interval", "20", "--ws-max-size", "65536", "--ws-max-queue", "16"]
 WEBSOCKETS += ["--ws-per-message-deflate", "false"]
-STOP_SOON = ["--timeout-graceful-shutdown", "2", "--log-level", "warning"]
+SERVING = ["--timeout-graceful-shutdown", "2", "--timeout-keep-alive", "75", "--log-level", "warning"]
+"""Connections stay open for longer than clients keep idle ones, else a client may reuse one that is being closed."""
 
 
 def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_port: int) -> list[Program]:
@@ -123,14 +124,14 @@ def mounts(options: Options) -> list[str]:
 
 def edge(socket: int) -> list[str]:
     loop = ["--loop", "uvloop", "--http", "httptools", "--no-access-log"]
-    return module("uvicorn", "sandboxes.edge:app", "--fd", str(socket), *loop, *STOP_SOON)
+    return module("uvicorn", "sandboxes.edge:app", "--fd", str(socket), *loop, *SERVING)
 
 
 def web(socket: int) -> list[str]:
     # The newer implementation of WebSockets in uvicorn has no bounded queue, so the older one's warning is accepted.
     accepted = [sys.executable, "-W", "ignore:The `websockets` implementation is deprecated"]
     application = ["console.asgi:application", "--fd", str(socket), "--no-access-log"]
-    return [*accepted, "-m", "uvicorn", *application, *WEBSOCKETS, *STOP_SOON]
+    return [*accepted, "-m", "uvicorn", *application, *WEBSOCKETS, *SERVING]
 
 
 def worker() -> list[str]:
