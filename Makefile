@@ -36,6 +36,7 @@ check: $(READY)  ## Lint, format, types, architecture, migrations, vendored file
 	@SECRET_KEY=check $(PY) -m mypy
 	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 	@SECRET_KEY=check $(PY) manage.py makemigrations --check --dry-run
+	@$(PY) -m console.vendor
 	@$(PY) -m pytest -q --no-header tests/test_architecture.py
 
 bench: $(READY)  ## Measure, beside the bars of the design: make bench [ARGS="claims"]

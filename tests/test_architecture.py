@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from tests.conftest import ROOT
 SOURCE = ["console", "pools", "sandboxes"]
 MAX_FILE, MEDIAN_FILE = 450, 110
 MAX_FUNCTION, MEDIAN_FUNCTION = 60, 9
-CHECKSUMS = ROOT / "static" / "vendor" / "SHA256SUMS"
 
 
 def files() -> list[Path]:
@@ -103,20 +101,6 @@ def test_imports_follow_the_contracts() -> None:
     code = "from importlinter.cli import lint_imports_command as check; check()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout
-
-
-def test_vendored_files_are_the_ones_that_were_reviewed() -> None:
-    """`static/vendor/SHA256SUMS` (as sha256sum writes it) names every vendored file, and nothing else lies there."""
-    vendor = CHECKSUMS.parent
-    listed = dict(reversed(line.split(maxsplit=1)) for line in CHECKSUMS.read_text().splitlines())
-    present = {str(path.relative_to(vendor)) for path in vendor.rglob("*") if path.is_file()} - {CHECKSUMS.name}
-    assert present == set(listed)
-    changed = [name for name, digest in listed.items() if sha256(vendor / name) != digest]
-    assert changed == []
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "docs/operators.md"])
