@@ -14,6 +14,10 @@ from .table import Row, percentile, show
 LIVE, ENDED = 12_000, 100_000
 REPEATS = 30
 PATH = "/t/rl-research/sandboxes/"
+FAR = """
+    INSERT INTO pools_cluster (name, kubeconfig, namespace, uid, cordoned, create_rate, tokens, lease_fence, failures)
+    VALUES ('far', '', 'agentbox', '', true, 1, 0, 0, 0)
+"""
 ROWS = """
     INSERT INTO sandboxes_sandbox
         (id, team_id, group_id, pool_id, cluster_id, state, image, created_at, starting_at, idle_at, claimed_at,
@@ -22,10 +26,10 @@ ROWS = """
         made, made, made, made, made, now() + interval '1 day',
         CASE WHEN %(state)s = 'ended' THEN made + interval '60 s' END,
         CASE WHEN %(state)s = 'ended' THEN 'killed' ELSE '' END, '',
-        CASE WHEN %(state)s = 'ended' THEN made + interval '60 s' ELSE 'infinity'::timestamptz END,
+        CASE WHEN %(state)s = 'ended' THEN made + interval '60 s' ELSE timestamptz '9999-12-31 00:00:00+00' END,
         'node-' || number %% 40, '127.64.0.1', number + %(first)s, '{}'
     FROM generate_series(1, %(count)s) number
-    CROSS JOIN LATERAL (SELECT now() - number * interval '0.1 s' AS made) AS life
+    CROSS JOIN LATERAL (SELECT now() - interval '10 min' - number * interval '0.1 s' AS made) AS life
     JOIN pools_env env ON env.name = 'base' JOIN pools_team team ON team.id = env.team_id
     JOIN pools_scalinggroup scaling ON scaling.env_id = env.id AND scaling.name = 'large'
     JOIN pools_pool pool ON pool.group_id = scaling.id
@@ -49,21 +53,18 @@ async def measure(stack: Stack) -> None:
 
 def fill(stack: Stack) -> None:
     stack.execute("UPDATE pools_scalinggroup SET max_replicas = 0, min_idle = 0 WHERE name = 'large'")
-    stack.execute(
-        "INSERT INTO pools_cluster (name, kubeconfig, namespace, uid, cordoned, create_rate, lease_fence) "
-        "SELECT 'far', '', 'agentbox', '', true, 1, 0"
-    )
+    stack.execute(FAR)
     stack.execute(ROWS, {"first": 0, "count": LIVE, "state": "claimed"})
     stack.execute(ROWS, {"first": LIVE, "count": ENDED, "state": "ended"})
     stack.execute("ANALYZE")
 
 
 async def sign_in(session: aiohttp.ClientSession, demo: dict[str, str]) -> None:
-    async with session.get("/sign-in/") as page:
+    async with session.get("/sign-in") as page:
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', await page.text())
     assert token, "the sign-in page has no form"
     form = {"csrfmiddlewaretoken": token[1], "username": demo["AGBX_USER"], "password": demo["AGBX_PASSWORD"]}
-    async with session.post("/sign-in/", data=form, headers={"Referer": demo["AGBX_URL"]}) as answer:
+    async with session.post("/sign-in", data=form, headers={"Referer": demo["AGBX_URL"]}) as answer:
         assert answer.ok, answer.status
 
 

@@ -47,9 +47,12 @@ class Trainers:
         return str(found["sandboxID"])
 
     async def kill(self, sandbox_id: str) -> None:
-        async with self.session.delete(f"/sandboxes/{sandbox_id}") as answer:
-            if answer.status != 204:
-                self.outcome.failures[f"kill {answer.status}"] += 1
+        try:
+            async with self.session.delete(f"/sandboxes/{sandbox_id}") as answer:
+                if answer.status != 204:
+                    self.outcome.failures[f"kill {answer.status}"] += 1
+        except (aiohttp.ClientError, TimeoutError) as error:
+            self.outcome.failures[f"kill {type(error).__name__}"] += 1
 
     async def life(self, seconds: float) -> None:
         """Claim, hold for a while, kill."""
