@@ -15,18 +15,19 @@ LIVE, ENDED = 12_000, 100_000
 REPEATS = 30
 PATH = "/t/rl-research/sandboxes/"
 FAR = """
-    INSERT INTO pools_cluster (name, kubeconfig, namespace, uid, cordoned, create_rate, tokens, lease_fence, failures)
-    VALUES ('far', '', 'agentbox', '', true, 1, 0, 0, 0)
+    INSERT INTO pools_cluster
+        (name, kubeconfig, namespace, uid, cordoned, create_rate, tokens, lease_fence, failures, failure)
+    VALUES ('far', '', 'agentbox', '', true, 1, 0, 0, 0, '')
 """
 ROWS = """
     INSERT INTO sandboxes_sandbox
         (id, team_id, group_id, pool_id, cluster_id, state, image, created_at, starting_at, idle_at, claimed_at,
          delivered_at, end_at, ended_at, end_reason, end_actor, shelf, node, pod_ip, claim_id, metadata)
-    SELECT 'i' || lpad(to_hex(number + %(first)s), 20, '0'), team.id, scaling.id, pool.id, far.id, %(state)s, env.image,
-        made, made, made, made, made, now() + interval '1 day',
-        CASE WHEN %(state)s = 'ended' THEN made + interval '60 s' END,
-        CASE WHEN %(state)s = 'ended' THEN 'killed' ELSE '' END, '',
-        CASE WHEN %(state)s = 'ended' THEN made + interval '60 s' ELSE timestamptz '9999-12-31 00:00:00+00' END,
+    SELECT 'i' || lpad(to_hex(number + %(first)s), 20, '0'), team.id, scaling.id, pool.id, far.id, %(state)s::text,
+        env.image, made, made, made, made, made, now() + interval '1 day',
+        CASE WHEN %(state)s::text = 'ended' THEN made + interval '60 s' END,
+        CASE WHEN %(state)s::text = 'ended' THEN 'killed' ELSE '' END, '',
+        CASE WHEN %(state)s::text = 'ended' THEN made + interval '60 s' ELSE timestamptz '9999-12-31 00:00:00+00' END,
         'node-' || number %% 40, '127.64.0.1', number + %(first)s, '{}'
     FROM generate_series(1, %(count)s) number
     CROSS JOIN LATERAL (SELECT now() - interval '10 min' - number * interval '0.1 s' AS made) AS life

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median, quantiles
@@ -9,7 +10,7 @@ from statistics import median, quantiles
 from rich.console import Console
 from rich.table import Table
 
-console = Console()
+console = Console() if sys.stdout.isatty() else Console(width=110)
 
 
 @dataclass(frozen=True)
