@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -138,6 +139,7 @@ async def _serve(options: argparse.Namespace, launcher: Launcher, mounts: list[t
     token, listener = _token(options.state), _listen(options)
     app = Api(cluster, real, containers, settings, token).app()
     config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2)
+    config.timeout_keep_alive = 75
     port = listener.getsockname()[1]
 
     def ready() -> None:
@@ -165,19 +167,22 @@ def main() -> None:
     options.state = options.state.resolve()
     _prepare_state(options.state)
     raise_file_limit()
+    gc.set_threshold(50_000, 20, 50)  # thousands of Pods are long-lived objects: look through them seldom
     name = f"localkube-{sha256(bytes(options.state)).hexdigest()[:12]}"
     hidden = [str(path) for path in [*options.hide, options.state]]
     shape = {"unsafe": options.unsafe_pods, "name": name, "base": str(options.state / "root"), "hidden": hidden}
     launcher = Launcher(shape | {"mounts": [[str(source), str(destination)] for source, destination in mounts]})
     if launcher.refused:
         log.warning("%s", launcher.refused)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn hands the signal on when it has closed everything
     try:
         with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto").get_loop_factory()) as runner:
             runner.run(_serve(options, launcher, mounts))
+    except KeyboardInterrupt:
+        log.info("stopped")
     finally:
         launcher.close()
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     main()

@@ -57,6 +57,7 @@ class Cluster:
         self._retry: asyncio.TimerHandle | None = None
         self._placed: dict[str, tuple[str, dict[str, Decimal]]] = {}  # by uid: node, what it takes there
         self._used: dict[str, dict[str, Decimal]] = {}  # by namespace, for quotas
+        self._run = secrets.token_hex(8)
         self._events: dict[tuple[str, str, str], Key] = {}
         for name in (*NAMESPACES, namespace):
             self.create(KINDS["namespaces"], "", {"metadata": {"name": name}})
@@ -254,10 +255,10 @@ class Cluster:
             again = known.load()
             events.put(again | {"count": again["count"] + 1, "lastTimestamp": timestamp()})
             return
-        name = f"{meta['name']}.{secrets.token_hex(8)}"
+        number = f"{self.store.version + 1:016x}"
         involved = {"kind": "Pod", "apiVersion": "v1", **{each: meta[each] for each in ("name", "namespace", "uid")}}
-        now, own = timestamp(), {"name": name, "namespace": meta["namespace"], "uid": secrets.token_hex(16)}
-        item: Json = {"metadata": own | {"creationTimestamp": now}}
+        now, own = timestamp(), {"name": f"{meta['name']}.{number}", "namespace": meta["namespace"]}
+        item: Json = {"metadata": own | {"uid": f"e{self._run}-{number}", "creationTimestamp": now}}
         item |= {"involvedObject": involved, "reason": reason, "message": message, "source": {"component": component}}
         item |= {"firstTimestamp": now, "lastTimestamp": now, "count": 1, "type": kind, "reportingComponent": component}
         self._events[same] = events.put(item).key

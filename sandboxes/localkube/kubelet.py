@@ -82,7 +82,7 @@ class Kubelet:
 class Life:
     def __init__(self, kubelet: Kubelet, pod: Json) -> None:
         meta = pod["metadata"]
-        self.key, self.uid, self.pod = (meta["namespace"], meta["name"]), meta["uid"], pod
+        self.key, self.uid, self.pod = (meta["namespace"], meta["name"]), meta["uid"], _slim(pod)
         self.address = ""
         self.starts = 0
         self.run: Any = None  # what the containers keep about this life
@@ -106,7 +106,7 @@ class Life:
         self._changed.set()
 
     def change(self, pod: Json) -> None:
-        self.pod = pod
+        self.pod = _slim(pod)
         self._changed.set()
 
     def exited(self, end: Exit) -> None:
@@ -265,11 +265,16 @@ class Life:
     # ---- small words -------------------------------------------------------------------------------------------
 
     def edit(self, change: Callable[[Json], None]) -> None:
-        if pod := self._kubelet.cluster.edit_pod(self.key, self.uid, change):
-            self.pod = pod
+        self._kubelet.cluster.edit_pod(self.key, self.uid, change)
 
     def state(self, state: Json) -> None:
         self.edit(lambda pod: podstatus.set_state(pod, state))
 
     def event(self, reason: str, message: str, kind: str = "Normal") -> None:
         self._kubelet.cluster.event(self.pod, kind, reason, message)
+
+
+def _slim(pod: Json) -> Json:
+    """What a life has to know of its Pod: there may be thousands."""
+    meta = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
+    return {"metadata": meta, "spec": pod["spec"]}

@@ -28,7 +28,9 @@ class Kind:
     fields: tuple[str, ...] = ()
 
     def selectable(self, item: Json) -> Fields:
-        return {path: dig(item, path) for path in ("metadata.name", "metadata.namespace", *self.fields)}
+        meta = item["metadata"]
+        names = {"metadata.name": meta["name"], "metadata.namespace": meta.get("namespace", "")}
+        return names | {path: dig(item, path) for path in self.fields}
 
 
 _READ = ("get", "list", "watch")
@@ -86,12 +88,18 @@ def expired(message: str) -> ApiError:
 def dig(item: Json, path: str) -> str:
     value: Any = item
     for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        if (value := value.get(step)) is None:
+            return ""
+    return value if isinstance(value, str) else str(value).lower()
 
 
 def timestamp(after: float = 0) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + after))
+    return _written(int(time.time() + after))
+
+
+@lru_cache(8)
+def _written(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 @lru_cache(4096)

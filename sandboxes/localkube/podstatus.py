@@ -14,12 +14,12 @@ def created(pod: Json) -> None:
 
 
 def unschedulable(pod: Json, message: str) -> None:
-    _condition(pod, "PodScheduled", False, "Unschedulable", message)
+    _set_conditions(pod, ("PodScheduled", False, "Unschedulable", message))
 
 
 def scheduled(pod: Json, node: str, host_ip: str) -> None:
     pod["spec"]["nodeName"] = node
-    _condition(pod, "PodScheduled", True)
+    _set_conditions(pod, ("PodScheduled", True, "", ""))
     container = pod["spec"]["containers"][MAIN]
     status = {"name": container["name"], "state": {}, "lastState": {}, "ready": False, "restartCount": 0}
     status |= {"image": container["image"], "imageID": "", "started": False}
@@ -65,10 +65,13 @@ def set_state(pod: Json, state: Json, *, ready: bool = False) -> None:
     phase = pod["status"]["phase"] = _phase(pod, status)
     why = {"Succeeded": ("PodCompleted", ""), "Failed": ("PodFailed", "")}.get(phase)
     why = why or ("ContainersNotReady", f"containers with unready status: [{status['name']}]")
-    _condition(pod, "PodReadyToStartContainers", bool(pod["status"].get("podIP")) and phase in ("Pending", "Running"))
-    _condition(pod, "Initialized", True, "PodCompleted" if phase == "Succeeded" else "")
-    for kind in ("Ready", "ContainersReady"):
-        _condition(pod, kind, ready, *(("", "") if ready else why))
+    network = "podIP" in pod["status"] and phase in ("Pending", "Running")
+    _set_conditions(
+        pod,
+        ("PodReadyToStartContainers", network, "", ""),
+        ("Initialized", True, "PodCompleted" if phase == "Succeeded" else "", ""),
+        *((kind, ready, *(("", "") if ready else why)) for kind in ("Ready", "ContainersReady")),
+    )
 
 
 def set_ready(pod: Json, ready: bool) -> None:
@@ -78,12 +81,11 @@ def set_ready(pod: Json, ready: bool) -> None:
 def evicted(pod: Json) -> None:
     set_state(pod, terminated(pod, 137, "Error"))
     pod["status"] |= {"phase": "Failed", "reason": "Evicted", "message": EVICTED}
-    _condition(pod, "DisruptionTarget", True, "TerminationByKubelet", EVICTED)
+    _set_conditions(pod, ("DisruptionTarget", True, "TerminationByKubelet", EVICTED))
 
 
 def node_lost(pod: Json) -> None:
-    for kind in ("Ready", "ContainersReady"):
-        _condition(pod, kind, False, "NodeNotReady", "Node is not ready")
+    _set_conditions(pod, *((kind, False, "NodeNotReady", "Node is not ready") for kind in ("Ready", "ContainersReady")))
 
 
 def back_off_seconds(attempt: int) -> int:
@@ -116,14 +118,15 @@ def _phase(pod: Json, status: Json) -> str:
     return "Running" if "running" in status["state"] or status["lastState"] else "Pending"
 
 
-def _condition(pod: Json, kind: str, value: bool, reason: str = "", message: str = "") -> None:
-    conditions = pod["status"].setdefault("conditions", [])
-    before = next((each for each in conditions if each["type"] == kind), None)
-    same = before and before["status"] == str(value)
-    since = before["lastTransitionTime"] if before and same else timestamp()
-    new = {"type": kind, "status": str(value), "lastProbeTime": None, "lastTransitionTime": since}
-    new |= ({"reason": reason} if reason else {}) | ({"message": message} if message else {})
-    pod["status"]["conditions"] = [each for each in conditions if each["type"] != kind] + [new]
+def _set_conditions(pod: Json, *wanted: tuple[str, bool, str, str]) -> None:
+    """Each a type, whether it is true, a reason and a message; the time only moves when the truth does."""
+    conditions = {each["type"]: each for each in pod["status"].get("conditions", ())}
+    for kind, value, reason, message in wanted:
+        before = conditions.pop(kind, {})
+        since = before["lastTransitionTime"] if before.get("status") == str(value) else timestamp()
+        new = {"type": kind, "status": str(value), "lastProbeTime": None, "lastTransitionTime": since}
+        conditions[kind] = new | ({"reason": reason} if reason else {}) | ({"message": message} if message else {})
+    pod["status"]["conditions"] = list(conditions.values())
 
 
 def _quality(resources: Json) -> str:
