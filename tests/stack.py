@@ -19,6 +19,7 @@ from typing import Any
 import psycopg
 
 from console.up import postgresql
+from console.up.child import before_exec
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = "AgentBox is ready"
@@ -50,9 +51,12 @@ class Stack:
         """Returns the seconds until it said that it is ready."""
         began = time.monotonic()
         self.launch(**environment)
-        until(lambda: READY in self.said() or self.ended(), READY_LIMIT, self.said)
-        if self.ended():
-            raise AssertionError(f"manage.py up ended:\n{self.said()}")
+        try:
+            until(lambda: READY in self.said() or self.ended(), READY_LIMIT, self.said)
+            assert not self.ended(), f"manage.py up ended:\n{self.said()}"
+        except AssertionError:
+            self.stop()
+            raise
         return time.monotonic() - began
 
     def launch(self, **environment: str) -> None:
@@ -67,6 +71,7 @@ class Stack:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=before_exec(signal.SIGTERM),
             )
 
     def said(self) -> str:
