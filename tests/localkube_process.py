@@ -12,7 +12,6 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +53,7 @@ class LocalKube:
     def __enter__(self) -> "LocalKube":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
 

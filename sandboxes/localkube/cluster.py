@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import platform
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -162,10 +163,12 @@ class Cluster:
 
     def add_node(self, node: Node, address: str) -> None:
         room = {resource: str(int(amount)) for resource, amount in node.room.items()}
-        labels = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux", **node.labels}
-        item = admission.new_object(KINDS["nodes"], "", {"metadata": {"name": node.name, "labels": labels}})
+        node.labels |= {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux"}
+        item = admission.new_object(KINDS["nodes"], "", {"metadata": {"name": node.name, "labels": node.labels}})
         addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node.name}]
-        info = {"kubeletVersion": "v1.34.4", "operatingSystem": "linux", "containerRuntimeVersion": "localkube://1"}
+        info = dict.fromkeys(("bootID", "machineID", "systemUUID", "kubeProxyVersion"), "")
+        info |= {"operatingSystem": "linux", "kubeletVersion": "v1.34.4", "containerRuntimeVersion": "localkube://1"}
+        info |= {"osImage": "linux", "kernelVersion": platform.release(), "architecture": platform.machine()}
         item["status"] = {"capacity": room, "allocatable": room, "addresses": addresses, "nodeInfo": info}
         _set_ready(item, "True", "KubeletReady", "kubelet is posting ready status")
         self.nodes[node.name] = node

@@ -47,7 +47,8 @@ class Launcher:
         self._control.setblocking(False)
 
     def listen(self) -> None:
-        asyncio.get_running_loop().add_reader(self._control.fileno(), self._hear)
+        if not self.refused:
+            asyncio.get_running_loop().add_reader(self._control.fileno(), self._hear)
 
     async def start(self, request: Json, fds: Sequence[int]) -> Process:
         """Returns once the program has been executed; LaunchError says why it was not. `fds` become 0, 1, 2, ..."""

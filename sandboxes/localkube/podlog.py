@@ -1,6 +1,7 @@
 """Container output: read from a pipe, stamped line by line, kept in bounded files, followed live."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections import deque
@@ -46,16 +47,19 @@ class PodLog:
     def _take(self) -> None:
         chunk = os.read(self._read, CHUNK)
         if not chunk:
-            self.close()
+            self._end()
             return
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > LINE_BYTES:
-            lines, self._rest = [*lines, self._rest], b""
-        self._keep(lines)
+        self._cut(chunk)
         if len(chunk) == CHUNK:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._read)
             loop.call_later(PAUSE_SECONDS, self._resume)
+
+    def _cut(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > LINE_BYTES:
+            lines, self._rest = [*lines, self._rest], b""
+        self._keep(lines)
 
     def _resume(self) -> None:
         if self._open:
@@ -78,7 +82,13 @@ class PodLog:
                 follower.put_nowait(stamped)
 
     def close(self) -> None:
-        """The last writer has gone (or the container has, while a stray child still holds the pipe)."""
+        """The container has ended: take what is still in the pipe, whoever else holds it."""
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(FILE_BYTES // CHUNK if self._open else 0):
+                self._cut(os.read(self._read, CHUNK))
+        self._end()
+
+    def _end(self) -> None:
         if not self._open:
             return
         self._open = False

@@ -168,7 +168,7 @@ class Collection:
 
     def _next_page(self, limit: int, token: str) -> Page:
         try:
-            name = base64.urlsafe_b64decode(token).decode()
+            name = base64.b64decode(token, altchars=b"-_", validate=True).decode()
         except ValueError:
             raise bad_request(f"continue key is not valid: {token!r}") from None
         since, rest = self._pages.get(name, (0.0, None))

@@ -64,13 +64,14 @@ class Zygote:
     def __init__(self, control: socket.socket, options: Json) -> None:
         self._control = control
         self._unsafe = bool(options["unsafe"])
+        self._mounts = _pairs(options["mounts"])
         self._pods: dict[str, Child] = {}
         self._children: dict[int, Child] = {}
         self._hierarchies = cgroups.claim(options["name"])
         self._ids = Ids(0, 1)
         self._apart: list[Path] = []
         if not self._unsafe:
-            template = podroot.Template(Path(options["base"]), _pairs(options["mounts"]), map(Path, options["hidden"]))
+            template = podroot.Template(Path(options["base"]), self._mounts, map(Path, options["hidden"]))
             self._ids = enter_own_namespaces()
             self._apart = template.apart()
             template.enter()
@@ -95,7 +96,7 @@ class Zygote:
         data, fds, _, _ = socket.recv_fds(self._control, MESSAGE_SIZE, 8)
         if not data:
             return False
-        request = json.loads(data)
+        request = self._bare(json.loads(data)) if self._unsafe else json.loads(data)
         try:
             getattr(self, f"_do_{request['do']}")(request, fds)
         except OSError as error:
@@ -104,6 +105,21 @@ class Zygote:
             for fd in fds:
                 os.close(fd)
         return True
+
+    def _bare(self, request: Json) -> Json:
+        """Without a root of its own a program finds what is mounted where it really is, and its home in our state."""
+        if request["do"] == "kill":
+            return request
+        home = request["bare"]
+        variables = {name: self._really(value) for name, value in request["env"].items()}
+        argv = [self._really(word) for word in request["argv"]]
+        return {**request, "argv": argv, "env": variables | {"HOME": home}, "cwd": home}
+
+    def _really(self, path: str) -> str:
+        for source, destination in self._mounts:
+            if Path(path).is_relative_to(destination):
+                return str(source / Path(path).relative_to(destination))
+        return path
 
     def _do_start(self, request: Json, fds: list[int]) -> None:
         child = self._fork(request, fds, 0 if self._unsafe else linux.POD_NAMESPACES)

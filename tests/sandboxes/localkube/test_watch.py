@@ -1,0 +1,115 @@
+"""Watches, through the real client's own loop."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes import watch
+from kubernetes.client import ApiException
+
+from .conftest import NAMESPACE, PODS, SIMULATED, Kube
+
+
+def follow(kube: Kube, version: str, **more: Any) -> Iterator[dict[str, Any]]:
+    options = {"resource_version": version, "timeout_seconds": 10, **more}
+    yield from watch.Watch(return_type="object").stream(kube.client.list_namespaced_pod, NAMESPACE, **options)
+
+
+def version(kube: Kube) -> str:
+    return str(kube.call("GET", f"{PODS}?limit=1")["metadata"]["resourceVersion"])
+
+
+def until_deleted(events: Iterator[dict[str, Any]], name: str) -> list[str]:
+    seen = []
+    for event in events:
+        seen.append(event["type"])
+        if event["type"] == "DELETED" and event["object"]["metadata"]["name"] == name:
+            break
+    return seen
+
+
+def test_a_watch_tells_a_whole_life_in_order(kube: Kube) -> None:
+    start = version(kube)
+    kube.create("life", nodeSelector=SIMULATED)
+    kube.ready("life")
+    kube.delete("life")
+    seen = until_deleted(follow(kube, start), "life")
+    assert seen[0] == "ADDED"
+    assert seen[-1] == "DELETED"
+    assert set(seen[1:-1]) == {"MODIFIED"}
+
+
+def test_a_watch_without_a_version_begins_with_what_is_there(kube: Kube) -> None:
+    kube.create("present", nodeSelector=SIMULATED)
+    first = next(follow(kube, "0"))
+    assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "present")
+
+
+def test_a_selective_watch_sees_objects_come_and_go(kube: Kube) -> None:
+    start = version(kube)
+    kube.create("labelled", labels={"color": "red"}, nodeSelector=SIMULATED)
+    kube.create("other", nodeSelector=SIMULATED)
+    patch = {"metadata": {"labels": {"color": "blue"}}}
+    kube.call("PATCH", f"{PODS}/labelled", patch, "application/merge-patch+json")
+    events = list(follow(kube, start, label_selector="color=red", timeout_seconds=1))
+    assert {event["object"]["metadata"]["name"] for event in events} == {"labelled"}
+    assert (events[0]["type"], events[-1]["type"]) == ("ADDED", "DELETED")
+
+
+def test_an_old_version_is_gone_after_compaction(kube: Kube) -> None:
+    start = version(kube)
+    kube.create("later", nodeSelector=SIMULATED)
+    kube.call("POST", "/localkube/compact")
+    with pytest.raises(ApiException) as caught:
+        next(follow(kube, start))
+    assert caught.value.status == 410
+    assert "too old resource version" in caught.value.reason
+
+
+def test_a_version_from_before_a_restart_is_gone(kube: Kube) -> None:
+    with pytest.raises(ApiException) as caught:
+        next(follow(kube, "1764000000000000"))
+    assert caught.value.status == 410
+
+
+def test_watches_can_be_cut_and_resumed_without_a_loss(kube: Kube) -> None:
+    start = version(kube)
+    events = follow(kube, start)
+    kube.create("before", nodeSelector=SIMULATED)
+    last = next(events)["object"]["metadata"]["resourceVersion"]
+    kube.call("POST", "/localkube/close-watches")
+    remaining = list(events)
+    kube.create("after", nodeSelector=SIMULATED)
+    resumed = follow(kube, remaining[-1]["object"]["metadata"]["resourceVersion"] if remaining else last)
+    assert any(event["object"]["metadata"]["name"] == "after" for event in resumed)
+
+
+def test_bookmarks_carry_the_version_on(kube: Kube) -> None:
+    """At the latest when the watch ends in good order."""
+    start = version(kube)
+    kube.call("POST", "/api/v1/namespaces", {"metadata": {"name": "elsewhere"}})
+    kube.call("DELETE", "/api/v1/namespaces/elsewhere")
+    events = list(follow(kube, start, timeout_seconds=1, allow_watch_bookmarks=True))
+    assert events[-1]["type"] == "BOOKMARK"
+    assert int(events[-1]["object"]["metadata"]["resourceVersion"]) > int(start)
+
+
+def test_every_watcher_gets_the_same_bytes(kube: Kube) -> None:
+    start = version(kube)
+    kube.create("shared", nodeSelector=SIMULATED)
+    kube.ready("shared")
+    lines = [raw_lines(kube, start) for _ in range(2)]
+    assert lines[0][:3] == lines[1][:3]
+    assert json.loads(lines[0][0])["object"]["kind"] == "Pod"
+
+
+def raw_lines(kube: Kube, start: str) -> list[bytes]:
+    connection = http.client.HTTPConnection(kube.process.url.removeprefix("http://"), timeout=10)
+    path = f"{PODS}?watch=true&resourceVersion={start}&timeoutSeconds=1"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {kube.process.token}"})
+    with connection.getresponse() as answer:
+        lines = answer.read().splitlines()
+    connection.close()
+    return lines
