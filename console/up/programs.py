@@ -123,7 +123,9 @@ def mounts(options: Options) -> list[str]:
 
 
 def edge(socket: int) -> list[str]:
-    loop = ["--loop", "uvloop", "--http", "httptools", "--no-access-log"]
+    loop = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--ws-per-message-deflate", "false"]
+    # What users' programs say of themselves passes through the gateway; forwarded addresses are of no use here.
+    loop += ["--no-server-header", "--no-proxy-headers"]
     return module("uvicorn", "sandboxes.edge:app", "--fd", str(socket), *loop, *SERVING)
 
 
