@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -46,8 +47,11 @@ from .serving.notices import Listener, Notices  # noqa: E402
 
 log = structlog.get_logger(__name__)
 
-STREAMS_LEAVE_SECONDS = 5.0
-"""After SIGTERM streams through the gateway go on for so long; then their callers find another process."""
+STREAMS_LEAVE_SECONDS = 1.0
+"""After SIGTERM streams through the gateway go on for so long; then their callers find another process.
+
+Less than uvicorn's --timeout-graceful-shutdown, after which requests are cancelled without an answer.
+"""
 CLOSING_SECONDS = 5.0
 
 
@@ -119,6 +123,7 @@ async def ready(running: Running, send: Send) -> None:
 
 
 def start() -> Running:
+    allow_many_connections()
     name = process_name()
     database = Database()
     session = make_session()
@@ -180,6 +185,12 @@ def leave_on_sigterm(leave: Callable[[], None]) -> None:
                 before(number, frame)
 
         signal.signal(number, both)
+
+
+def allow_many_connections() -> None:
+    """Five thousand callers wait on as many descriptors; the usual soft limit is 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def process_name() -> str:

@@ -26,8 +26,8 @@ NOT_FORWARDED = HOP | {b"expect"}
 WEBSOCKET = b"sec-websocket-"
 RELAY = b"x-envd-relay-"
 """Ours alone: they name the port that envd relays to."""
-NOT_RETURNED = HOP | {b"date", b"server"}
-"""uvicorn adds its own date and server."""
+NOT_RETURNED = HOP | {b"date"}
+"""uvicorn adds a date of its own."""
 
 
 def to_sandbox(scope: Scope, route: Route, target: Target, envd_port: int) -> CIMultiDict[str]:

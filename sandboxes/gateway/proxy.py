@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -73,7 +74,7 @@ class Relay:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 exchange.cut(Cut.CALLER_GONE)
-                return
+                raise ConnectionResetError("the caller left in the middle of its body")
             if body := message.get("body"):
                 yield body
             if not message.get("more_body", False):
@@ -120,8 +121,9 @@ class Relay:
             return await answers.send_refusal(self.scope, self.send, 502 if gone else 503, payload)
         if gone and self.messages is not None and self.messages.whole:
             last = end_with_error("unavailable", answers.NOT_FOUND)
-            async with asyncio.timeout(LAST_WORD_SECONDS):
-                await self.send({"type": "http.response.body", "body": last})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORD_SECONDS):
+                    await self.send({"type": "http.response.body", "body": last})
         return None
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
+from e2b import Sandbox as Client
 
 from pools.models import Pool
 from sandboxes.models import Claim, Sandbox
@@ -31,6 +32,10 @@ class World:
     def options(self) -> dict[str, str]:
         """How the SDK finds us: the API and, by headers, every sandbox."""
         return {"api_key": self.key, "api_url": self.edge.url, "sandbox_url": self.edge.url}
+
+    def create(self, timeout: int = 60, **envs: str) -> Client:
+        """By the SDK. A home without profile: its commands run a login shell, and this machine's is none of ours."""
+        return Client.create("base", timeout=timeout, envs={"HOME": "/tmp"} | envs, **self.options)
 
     def idle(self) -> Sandbox:
         """A claimable sandbox with a real envd behind it."""

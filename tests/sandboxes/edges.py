@@ -46,7 +46,8 @@ class Edge:
 
     def _start(self, listener: socket.socket, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         number = str(listener.fileno())
-        options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log"]
+        options = ["--loop", "uvloop", "--http", "httptools", "--no-access-log", "--ws-per-message-deflate", "false"]
+        options += ["--no-server-header", "--no-proxy-headers", "--timeout-graceful-shutdown", "2"]
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "uvicorn", "sandboxes.edge:app", "--fd", number, *options],

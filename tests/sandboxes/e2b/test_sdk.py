@@ -21,7 +21,9 @@ from tests.sandboxes.edge_fixtures import World
 
 def test_a_sandbox_is_created_used_and_killed(world: World) -> None:
     row = world.idle()
-    sandbox = Sandbox.create("base", timeout=60, metadata={"run": "7"}, envs={"COLOUR": "blue"}, **world.options)
+    sandbox = Sandbox.create(
+        "base", timeout=60, metadata={"run": "7"}, envs={"COLOUR": "blue", "HOME": "/tmp"}, **world.options
+    )
     assert sandbox.sandbox_id == row.id
     assert sandbox.is_running()
     done = sandbox.commands.run("echo $COLOUR; exit 0")
@@ -43,7 +45,7 @@ def test_the_async_sdk_does_the_same(world: World) -> None:
     world.idle()
 
     async def use() -> str:
-        sandbox = await AsyncSandbox.create("base", timeout=60, **world.options)
+        sandbox = await AsyncSandbox.create("base", timeout=60, envs={"HOME": "/tmp"}, **world.options)
         done = await sandbox.commands.run("printf async")
         await sandbox.set_timeout(120)
         page = await AsyncSandbox.list(api_key=world.key, api_url=world.edge.url).next_items()
@@ -56,7 +58,7 @@ def test_the_async_sdk_does_the_same(world: World) -> None:
 
 def test_connect_gives_the_same_sandbox_and_only_extends(world: World) -> None:
     world.idle()
-    sandbox = Sandbox.create("base", timeout=300, **world.options)
+    sandbox = world.create(timeout=300)
     before = models.Sandbox.objects.get().end_at
     again = Sandbox.connect(sandbox.sandbox_id, timeout=10, **world.options)
     assert again.commands.run("echo here").stdout == "here\n"
@@ -81,20 +83,20 @@ def test_the_sdk_raises_its_own_exceptions(world: World) -> None:
 
 def test_pausing_is_refused_plainly(world: World) -> None:
     world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **world.options)
+    sandbox = world.create()
     with pytest.raises(SandboxException, match=r"501: POST /sandboxes/.* is not supported"):
         sandbox.pause()
 
 
 def test_metrics_come_from_the_daemon(world: World) -> None:
     world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **world.options)
+    sandbox = world.create()
     (point,) = sandbox.get_metrics()
     assert point.mem_total > 0
 
 
 def test_nothing_runs_in_a_paused_state(world: World) -> None:
     world.idle()
-    Sandbox.create("base", timeout=60, **world.options)
+    world.create()
     paginator = Sandbox.list(query=SandboxQuery(state=[SandboxState.PAUSED]), api_key=world.key, api_url=world.edge.url)
     assert paginator.next_items() == []

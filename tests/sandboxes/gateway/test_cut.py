@@ -30,7 +30,7 @@ def deaf_world(start_edge: Callable[..., Edge], start_daemon: Callable[[str], Da
 
 def test_a_stream_open_at_the_deadline_ends_without_redis(deaf_world: World) -> None:
     row = deaf_world.idle()
-    sandbox = Sandbox.create("base", timeout=2, **deaf_world.options)
+    sandbox = deaf_world.create(timeout=2)
     with pytest.raises(SandboxNotRunningException, match="was not found"):
         sandbox.commands.run("sleep 30", timeout=60)
     late = time.time() - models.Sandbox.objects.get().end_at.timestamp()
@@ -42,7 +42,7 @@ def test_a_stream_open_at_the_deadline_ends_without_redis(deaf_world: World) -> 
 
 def test_a_running_command_hears_of_the_kill(world: World) -> None:
     world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **world.options)
+    sandbox = world.create()
     handle = sandbox.commands.run("sleep 30", background=True, timeout=60)
     Sandbox.kill(sandbox.sandbox_id, api_key=world.key, api_url=world.edge.url)
     started = time.monotonic()
@@ -54,7 +54,7 @@ def test_a_running_command_hears_of_the_kill(world: World) -> None:
 
 def test_a_kill_elsewhere_is_seen_without_redis(deaf_world: World) -> None:
     deaf_world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **deaf_world.options)
+    sandbox = deaf_world.create()
     handle = sandbox.commands.run("sleep 30", background=True, timeout=60)
     transitions.stop([sandbox.sandbox_id], EndReason.KILLED, "test")
     started = time.monotonic()
@@ -65,7 +65,7 @@ def test_a_kill_elsewhere_is_seen_without_redis(deaf_world: World) -> None:
 
 def test_a_shorter_deadline_counts_at_once_for_what_is_open(world: World) -> None:
     world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **world.options)
+    sandbox = world.create()
     handle = sandbox.commands.run("sleep 30", background=True, timeout=60)
     sandbox.set_timeout(1)
     started = time.monotonic()
@@ -76,7 +76,7 @@ def test_a_shorter_deadline_counts_at_once_for_what_is_open(world: World) -> Non
 
 def test_a_longer_deadline_keeps_what_is_open(world: World) -> None:
     world.idle()
-    sandbox = Sandbox.create("base", timeout=2, **world.options)
+    sandbox = world.create(timeout=2)
     handle = sandbox.commands.run("sleep 3; echo survived", background=True, timeout=60)
     sandbox.set_timeout(60)
     assert handle.wait().stdout == "survived\n"
@@ -84,7 +84,7 @@ def test_a_longer_deadline_keeps_what_is_open(world: World) -> None:
 
 def test_timeout_zero_ends_it_now(world: World) -> None:
     world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **world.options)
+    sandbox = world.create()
     sandbox.set_timeout(0)
     assert sandbox.is_running() is False
     with pytest.raises(SandboxException):
@@ -97,7 +97,7 @@ def test_known_sandboxes_go_on_while_the_database_is_away(
     """The role's connections are broken and refused for a while, which is how a restart looks."""
     world = make_world(start_edge(), start_daemon)
     world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **world.options)
+    sandbox = world.create()
     assert sandbox.is_running()
     with database_outage():
         for _ in range(8):
@@ -114,7 +114,7 @@ def test_known_sandboxes_go_on_while_the_database_is_away(
 def test_a_body_that_is_no_connect_stream_breaks_off(world: World) -> None:
     """Cut short must not look complete."""
     world.idle()
-    sandbox = Sandbox.create("base", timeout=60, **world.options)
+    sandbox = world.create()
     path = Path(f"/tmp/sparse-{sandbox.sandbox_id}")
     sandbox.commands.run(f"truncate -s 4G {path}")
     headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "X-Access-Token": access_token(sandbox.sandbox_id)}

@@ -26,7 +26,7 @@ def http() -> Iterator[httpx.Client]:
 @pytest.fixture
 def sandbox(world: World) -> Sandbox:
     world.idle()
-    return Sandbox.create("base", timeout=60, **world.options)
+    return world.create()
 
 
 def host(sandbox: Sandbox, port: int = 49983) -> dict[str, str]:
@@ -56,14 +56,12 @@ def test_signed_file_urls_need_no_header(world: World, sandbox: Sandbox, http: h
     assert http.get(f"{world.edge.url}/files?path={path}", headers=host(sandbox)).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "path", ["/init", "/freeze", "/upgrade", "//init", "/./init", "/%69nit", "/INIT", "/x/../init"]
-)
-def test_what_is_for_the_edge_alone_is_hidden(world: World, sandbox: Sandbox, http: httpx.Client, path: str) -> None:
+def test_what_is_for_the_edge_alone_is_hidden(world: World, sandbox: Sandbox, http: httpx.Client) -> None:
     headers = host(sandbox) | {"X-Access-Token": access_token(sandbox.sandbox_id)}
-    request = http.build_request("POST", world.edge.url, headers=headers, json={"deadline": 1})
-    request.url = httpx.URL(world.edge.url).copy_with(raw_path=path.encode())
-    assert http.send(request).status_code == 404
+    for path in ("/init", "/freeze", "/upgrade", "//init", "/./init", "/%69nit", "/INIT", "/x/../init"):
+        request = http.build_request("POST", world.edge.url, headers=headers, json={"deadline": 1})
+        request.url = httpx.URL(world.edge.url).copy_with(raw_path=path.encode())
+        assert http.send(request).status_code == 404
 
 
 def test_relay_headers_of_a_caller_are_dropped(world: World, sandbox: Sandbox, http: httpx.Client) -> None:
@@ -125,11 +123,11 @@ def test_people_get_a_page(world: World, http: httpx.Client) -> None:
     assert "The sandbox was not found" in answer.text
 
 
-@pytest.mark.parametrize("name", ["0-abc.x", "70000-abc.x", "80-A_B.x"])
-def test_a_bad_host_is_refused(world: World, http: httpx.Client, name: str) -> None:
-    answer = http.get(world.edge.url, headers={"Host": name})
-    assert answer.status_code == 400
-    assert "Invalid sandbox" in answer.json()["message"]
+def test_a_bad_host_is_refused(world: World, http: httpx.Client) -> None:
+    for name in ("0-abc.x", "70000-abc.x", "80-A_B.x"):
+        answer = http.get(world.edge.url, headers={"Host": name})
+        assert answer.status_code == 400
+        assert "Invalid sandbox" in answer.json()["message"]
 
 
 def test_a_daemon_that_died_is_a_closed_port(world: World, sandbox: Sandbox, http: httpx.Client) -> None:

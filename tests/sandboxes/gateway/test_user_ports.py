@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from aiohttp import web
 from e2b import Sandbox
 
 from tests.sandboxes.edge_fixtures import World
+from tests.sandboxes.edges import wait_until
 
 
 @dataclass
@@ -22,10 +24,12 @@ class Program:
 
     port: int = 0
     seen: list[Mapping[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
 
     async def echo(self, request: web.Request) -> web.Response:
         self.seen.append(request.headers)
         body = await request.read()
+        self.bodies.append(body)
         headers = {"X-Own": "1", "X-Path": request.raw_path, "Set-Cookie": "a=b"}
         return web.Response(status=201, body=body or b"nothing", headers=headers)
 
@@ -72,7 +76,7 @@ def program() -> Iterator[Program]:
 @pytest.fixture
 def sandbox(world: World) -> Sandbox:
     world.idle()
-    return Sandbox.create("base", timeout=60, **world.options)
+    return world.create()
 
 
 def test_a_request_reaches_the_program_unchanged(world: World, sandbox: Sandbox, program: Program) -> None:
@@ -92,6 +96,16 @@ def test_a_relayed_connection_is_never_used_for_the_daemon(world: World, sandbox
         httpx.get(f"{world.edge.url}/", headers={"Host": f"{program.port}-{sandbox.sandbox_id}.x"})
         assert sandbox.commands.run("echo mine").stdout == "mine\n"
     assert all("X-Access-Token" not in seen for seen in program.seen)
+
+
+def test_a_body_that_broke_off_does_not_look_complete(world: World, sandbox: Sandbox, program: Program) -> None:
+    head = f"POST / HTTP/1.1\r\nHost: {program.port}-{sandbox.sandbox_id}.x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", world.edge.port)) as caller:
+        caller.sendall(head.encode() + b"4\r\nhalf\r\n")
+        wait_until(lambda: program.seen)
+    for _ in range(3):
+        httpx.put(f"{world.edge.url}/", headers={"Host": f"{program.port}-{sandbox.sandbox_id}.x"}, content=b"whole")
+    assert program.bodies == [b"whole"] * 3
 
 
 def test_a_port_that_nobody_serves_says_so(world: World, sandbox: Sandbox) -> None:
