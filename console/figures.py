@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -131,10 +131,13 @@ class Headline:
     kind: str
     lead: str
     text: str
-    at: str
+    at: str = ""
+    action: str = ""
+    href: str = ""
+    """Where what to do can be done: a link within the page."""
 
     def json(self) -> dict[str, str]:
-        return {"kind": self.kind, "lead": self.lead, "text": self.text, "at": self.at}
+        return asdict(self)
 
 
 def headline(pool: PoolNow) -> Headline:
@@ -142,8 +145,19 @@ def headline(pool: PoolNow) -> Headline:
     chip = pool_chip(pool)
     if pool.sentence is None:
         text = _("The autoscaler has not decided yet; its first pass comes within 10 s of a change.")
-        return Headline("ended", _("No decision yet."), text, "")
-    return Headline(chip.kind, lead(pool), pool.sentence, pool.at or "")
+        return Headline("ended", _("No decision yet."), text)
+    return Headline(chip.kind, lead(pool), pool.sentence, pool.at or "", *action(pool))
+
+
+def action(pool: PoolNow) -> tuple[str, str]:
+    """What to do about the binding constraint, ("", "") when nothing is to be done."""
+    if pool.counts.stuck:
+        return _("See the stuck ones"), "?state=stuck#sandboxes"
+    if pool.bound is Binding.CEILING:
+        return _("Raise the ceiling"), "#scale"
+    if pool.bound is Binding.QUOTA:
+        return _("See who holds the quota"), "../"
+    return "", ""
 
 
 def lead(pool: PoolNow) -> str:

@@ -17,6 +17,7 @@ from pools.models import Role, User
 
 from .figures import number
 from .live import stream
+from .stalls import stalls
 from .truth import read
 
 type View[**P] = Callable[Concatenate[HttpRequest, Seat, P], HttpResponse]
@@ -53,6 +54,7 @@ def frame(request: HttpRequest, seat: Seat, section: str) -> dict[str, Any]:
         "section": section,
         "place": place,
         "truth": truth,
+        "stalls": stalls(truth),
         "figures_all": number(truth.counts.live),
     }
 

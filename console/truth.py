@@ -31,7 +31,7 @@ SELECT json_build_object(
        GROUP BY 1) q),
   'pools', (SELECT json_agg(p ORDER BY p.name, p.cluster) FROM (
       SELECT p.id, p.name, c.name AS cluster, g.id AS group_id, t.cpu_millis, t.memory_mib, g.min_replicas AS floor,
-             g.max_replicas AS ceiling, g.min_idle, d.*
+             g.max_replicas AS ceiling, g.min_idle, g.last_pass_at AS passed, g.failure, c.synced_at AS synced, d.*
         FROM pools_env e JOIN pools_scalinggroup g ON g.env_id = e.id JOIN pools_pool p ON p.group_id = g.id
         JOIN pools_cluster c ON c.id = p.cluster_id JOIN pools_instancetype t ON t.id = g.instance_type_id
         LEFT JOIN LATERAL (SELECT id AS decision, at, want, binding, sentence FROM sandboxes_decision
@@ -97,6 +97,9 @@ class PoolNow:
     floor: int
     ceiling: int
     min_idle: int
+    passed: str | None
+    failure: str
+    synced: str | None
     decision: int | None
     at: str | None
     want: int | None

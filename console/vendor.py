@@ -16,7 +16,9 @@ VENDOR = ROOT / "static" / "vendor"
 LOCK = VENDOR / "vendor.lock.json"
 OURS = [("templates", "*.html"), ("static/js", "*.js"), ("static/css", "*.css")]
 ADDRESS = re.compile(r"(?:https?:)?//[a-z0-9-]+\.[a-z]", re.IGNORECASE)
-FORBIDDEN = re.compile(r"\bhx-on\b|\bhx-vals=[\"']js:|\son[a-z]+=[\"']|<style|\sstyle=|<script>|javascript:", re.IGNORECASE)
+FORBIDDEN = re.compile(
+    r"\bhx-on\b|\bhx-vals=[\"']js:|\son[a-z]+=[\"']|<style|\sstyle=|<script>|javascript:", re.IGNORECASE
+)
 
 
 def hashes() -> dict[str, str]:

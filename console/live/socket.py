@@ -29,8 +29,9 @@ from pools.errors import DomainError, NotFound
 from pools.models import User
 from sandboxes.models import Sandbox
 
+from .fingerprint import fingerprint
 from .hub import Texts, hub, in_thread
-from .viewer import WATCHED, View, Viewer, fingerprint
+from .viewer import WATCHED, View, Viewer
 
 log = structlog.get_logger(__name__)
 

@@ -115,11 +115,3 @@ class Viewer:
             self.floor = max(self.floor, self.watched.pop(oldest))
             self._born.pop(oldest, None)
             self._rows.pop(oldest, None)
-
-
-def fingerprint(rows: Iterable[tuple[str, int]]) -> str:
-    """FNV-1a of the (id, rev) pairs in their order; static/js/hash.js computes the same of what is on screen."""
-    value = 0x811C9DC5
-    for byte in ",".join(f"{id_}:{rev}" for id_, rev in rows).encode("ascii"):
-        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
-    return f"{value:08x}"

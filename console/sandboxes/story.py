@@ -55,9 +55,9 @@ def said(sandbox: Sandbox) -> Headline:
     """The sentence on top of its page."""
     if sandbox.state == State.ENDED:
         text = sandbox.end_message or _("By %s.") % (sandbox.end_actor or _("the system"))
-        return Headline("ended", f"{end_word(sandbox.end_reason)}.", text, "")
+        return Headline("ended", f"{end_word(sandbox.end_reason)}.", text)
     if sandbox.finding:
-        return Headline("stuck", f"{finding_word(sandbox.finding)}.", sandbox.finding_text, "")
+        return Headline("stuck", f"{finding_word(sandbox.finding)}.", sandbox.finding_text)
     kind, lead, text = {
         State.PENDING: ("working", _("Asked for."), _("The cluster has not acknowledged its Pod yet.")),
         State.STARTING: ("working", _("Starting."), _("Its Pod is accepted; the runtime is not up yet.")),
@@ -65,4 +65,4 @@ def said(sandbox: Sandbox) -> Headline:
         State.CLAIMED: ("claimed", _("In use."), _("It serves one claim and then ends.")),
         State.STOPPING: ("working", _("Stopping."), _("%s; its Pod is being deleted.") % end_word(sandbox.end_reason)),
     }[State(sandbox.state)]
-    return Headline(kind, lead, text, "")
+    return Headline(kind, lead, text)

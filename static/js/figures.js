@@ -43,12 +43,16 @@ function pool(box, { figures, bar: shown, chip: state }) {
   chip(box.querySelector(".chip"), state);
 }
 
-function sentence(box, { kind, lead, text, at }) {
+function sentence(box, { kind, lead, text, at, action, href }) {
   box.dataset.kind = kind;
   put(box.querySelector("[data-lead]"), lead);
   put(box.querySelector("[data-text]"), text);
   const time = box.querySelector("time");
   if (time && at) time.dateTime = time.title = at;
+  const link = box.querySelector("[data-action]");
+  link.hidden = !href;
+  if (href) link.setAttribute("href", href);
+  put(link, action);
 }
 
 /** @param {any} now what console.figures.team_now or pool_now made */

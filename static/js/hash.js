@@ -1,4 +1,4 @@
-// FNV-1a over "id:rev,id:rev": what console.live.viewer.fingerprint computes of the database.
+// FNV-1a over "id:rev,id:rev": what console.live.fingerprint computes of the database.
 
 /** @param {Iterable<[string, number | string]>} rows */
 export function fingerprint(rows) {

@@ -10,6 +10,7 @@ const RETRY = [500, 30000]; // milliseconds, full jitter
 const POLL = 5000;
 const QUIET = 1200; // after this long without a delta the table is brought in line with the database
 const AT_LEAST = 30000; // and at least this often while it differs
+const SLOWLY = 60000; // what ages by itself, such as the waits of the last 15 minutes, is read this often
 const TICK = 250;
 const GIVE_UP_AFTER = 2; // sockets that failed in a row before we poll
 
@@ -21,6 +22,7 @@ let feedDown = false;
 let dirtySince = 0;
 let lastDelta = 0;
 let mismatch = null;
+let readAt = performance.now();
 let polled = 0;
 let page = "";
 
@@ -141,6 +143,7 @@ async function settle() {
   if (!dirtySince || !(quiet || now - dirtySince > AT_LEAST * (0.75 + jitter))) return;
   if (!table.settled() || here() !== page) return;
   dirtySince = 0;
+  readAt = performance.now();
   if (await refresh()) again();
 }
 
@@ -160,6 +163,7 @@ function tick() {
   if (document.hidden) return;
   table.admit();
   table.sweep();
+  if (performance.now() - readAt > SLOWLY * (0.75 + jitter)) dirty(true);
   settle();
   if (feedDown || failures >= GIVE_UP_AFTER) poll();
 }

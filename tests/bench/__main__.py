@@ -1,4 +1,4 @@
-"""python -m tests.bench [claims] [burst] [waiting] [pages] [noop]: all, or those that are named."""
+"""python -m tests.bench [claims] [burst] [waiting] [live] [pages] [noop]: all, or those that are named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from tests.stack import Stack
 
-from . import burst, claims, noop, pages, waiting
+from . import burst, claims, live, noop, pages, waiting
 from .table import console
 
 Measure = Callable[[Stack], Awaitable[None]]
@@ -19,6 +19,7 @@ SIMULATED: dict[str, Measure] = {
     "claims": claims.measure,
     "burst": burst.measure,
     "waiting": waiting.measure,
+    "live": live.measure,
     "pages": pages.measure,
 }
 REAL: dict[str, Measure] = {"noop": noop.measure}

@@ -11,7 +11,7 @@ from django.contrib.sessions.models import Session
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from console.live.viewer import fingerprint
+from console.live.fingerprint import fingerprint
 from pools.models import Membership, Pool, Team
 from sandboxes import live as feed
 from sandboxes import transitions

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from console.live.viewer import LARGEST, WATCHED, View, Viewer, fingerprint
+from console.live.fingerprint import fingerprint
+from console.live.viewer import LARGEST, WATCHED, View, Viewer
 from console.sandboxes.listing import Filter
 from console.sandboxes.panel import BLANK
 from console.shown import Line

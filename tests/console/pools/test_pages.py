@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from pools.models import AuditEntry, Pool, Quota
-from tests.factories import make_claim, make_decision, make_group, make_pool, make_sandbox, make_team
+from tests.factories import ago, make_claim, make_decision, make_group, make_pool, make_sandbox, make_team
 
 type SignIn = Callable[[str], Client]
 
@@ -161,3 +161,20 @@ def test_the_queries_of_a_pools_page_are_counted(
     client = signed_in("operator")
     with django_assert_num_queries(11):
         client.get(address(pool))
+
+
+@pytest.mark.parametrize(
+    ("binding", "action", "href"),
+    [("ceiling", "Raise the ceiling", "#scale"), ("quota", "See who holds the quota", "../")],
+)
+def test_the_sentence_has_the_link_that_does_something_about_it(
+    signed_in: SignIn, pool: Pool, binding: str, action: str, href: str
+) -> None:
+    make_decision(pool.group, binding)
+    assert f'data-action href="{href}">{action}</a>' in signed_in("viewer").get(address(pool)).content.decode()
+
+
+def test_a_stall_is_said_on_top(signed_in: SignIn, pool: Pool) -> None:
+    pool.group.last_pass_at = ago(600)
+    pool.group.save()
+    assert "worker or beat is not running" in signed_in("viewer").get(address(pool)).content.decode()
