@@ -67,9 +67,9 @@ def enter_root(directory: Path) -> None:
     os.chdir("/")
 
 
-def die_with_parent() -> None:
-    """SIGKILL when the parent ends. Forgotten by the kernel at a change of user, so asked for again after one."""
-    _check(_libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """A signal when the parent ends. Forgotten by the kernel at a change of user, so asked for again after one."""
+    _check(_libc.prctl(_PDEATHSIG, number, 0, 0, 0), "prctl")
 
 
 def limit_capabilities(keep: set[int]) -> None:

@@ -1,7 +1,8 @@
 """The fork server: one small single-threaded process that makes Pods and runs commands inside them.
 
-Talks JSON datagrams with file descriptors over one socket. Whatever happens to localkube, kill -9 included, the kernel
-ends this process (parent-death signal), and with it every Pod (theirs, and PID 1 takes its namespace along).
+Talks JSON datagrams with file descriptors over one socket. Whatever happens to localkube, kill -9 included, that socket
+closes and this process ends every Pod; if it is killed itself, the kernel does (parent-death signals; PID 1 takes its
+namespace along).
 Request: {"do": "start", "exec" or "kill", "id": ...}; when the process has ended: {"id", "code", "oom"}. What fails
 before exec is written as a sentence on the first descriptor of the request; its closing without a word is success.
 """
@@ -61,13 +62,13 @@ class Child:
 
 
 class Zygote:
-    def __init__(self, control: socket.socket, options: Json) -> None:
+    def __init__(self, control: socket.socket, options: Json, hierarchies: list[cgroups.Hierarchy]) -> None:
         self._control = control
         self._unsafe = bool(options["unsafe"])
         self._mounts = _pairs(options["mounts"])
         self._pods: dict[str, Child] = {}
         self._children: dict[int, Child] = {}
-        self._hierarchies = cgroups.claim(options["name"])
+        self._hierarchies = hierarchies
         self._ids = Ids(0, 1)
         self._apart: list[Path] = []
         if not self._unsafe:
@@ -82,7 +83,8 @@ class Zygote:
         wake.setblocking(False)
         signalled.setblocking(False)
         signal.set_wakeup_fd(signalled.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):  # the closed socket tells when to end
+            signal.signal(number, lambda *_: None)
         self._tell({"ready": {"root": self._ids.root, "limits": bool(self._hierarchies)}})
         while True:
             readable, _, _ = select.select([self._control, wake], [], [])
@@ -167,8 +169,8 @@ class Zygote:
         """In the child: turn into the container's process. Never returns."""
         try:
             signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
             linux.die_with_parent()
             if not os.read(go, 1):
                 os._exit(1)
@@ -379,12 +381,14 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     options = json.loads(sys.argv[2])
-    linux.die_with_parent()
+    linux.die_with_parent(signal.SIGTERM)
     if os.getppid() != options["parent"]:
         return
+    hierarchies = cgroups.claim(options["name"])
     try:
-        zygote = Zygote(control, options)
+        zygote = Zygote(control, options, hierarchies)
     except OSError as error:
+        cgroups.release(hierarchies)
         who = "root" if os.geteuid() == 0 else "an ordinary user"
         control.send(json.dumps({"refused": _REFUSED.format(who=who, error=error)}).encode())
         return
