@@ -12,6 +12,7 @@ import resource
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -176,6 +177,8 @@ async def stop(running: Running) -> None:
 def leave_on_sigterm(leave: Callable[[], None]) -> None:
     """uvicorn waits for requests before it tells us of the shutdown, so we listen to its signals too."""
     loop = asyncio.get_running_loop()
+    if threading.current_thread() is not threading.main_thread():
+        return
     for number in (signal.SIGTERM, signal.SIGINT):
         before = signal.getsignal(number)
 

@@ -74,7 +74,8 @@ class Claiming:
             if not problem:
                 return bound
             log.warning("sandbox not armed", sandbox=bound.sandbox_id, problem=problem)
-            bound = await self.database.run(claims.give_back, ticket.claim_id, problem, replace=True)
+            reason = f"The sandbox did not take its claim: {problem}"
+            bound = await self.database.run(claims.give_back, ticket.claim_id, reason, replace=True)
 
     async def _found(self, claim_id: int, gone: asyncio.Future[Any], until: float) -> Bound:
         outcome = await self.waiting.outcome(claim_id, gone, until)

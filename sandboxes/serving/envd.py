@@ -12,6 +12,9 @@ from yarl import URL
 
 from sandboxes import tokens
 
+from . import wire
+from .asgi import encode
+
 ATTEMPT_SECONDS = 4.0
 """For one sandbox to be armed: the claim's deadline and this stay below the SDK's patience."""
 DEFAULT_USER = "user"
@@ -52,46 +55,45 @@ class Envd:
 
         The deadline is the one that `claims.deliver` will store, give or take this call: envd adds a margin anyway.
         """
-        settings_ = {
+        claim = {
             "envVars": env_vars,
             "accessToken": tokens.access_token(sandbox_id),
             "defaultUser": DEFAULT_USER,
             "deadline": time.time() + lifetime,
         }
-        try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                await self._init(sandbox_id, pod_ip, settings_)
-                await self._expect("GET", pod_ip, "/health")
-        except FAILURES as error:
-            return f"its daemon did not take the claim: {error or repr(error)}"
-        return ""
+        health = wire.request("GET", "/health", pod_ip)
+        return await told(pod_ip, [init(sandbox_id, pod_ip, claim), health])
 
     async def extend(self, sandbox_id: str, pod_ip: str, end_at: float) -> str:
         """Tell envd of a later deadline (unix seconds): "" or what is wrong."""
-        try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                await self._init(sandbox_id, pod_ip, {"deadline": end_at})
-        except FAILURES as error:
-            return str(error) or repr(error)
-        return ""
+        return await told(pod_ip, [init(sandbox_id, pod_ip, {"deadline": end_at})])
 
     async def metrics(self, sandbox_id: str, pod_ip: str) -> dict[str, Any] | None:
         """envd's present figures, None when it does not answer."""
         headers = {"X-Access-Token": tokens.access_token(sandbox_id)}
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                body = await self._expect("GET", pod_ip, "/metrics", headers=headers, answer=True)
+            async with (
+                asyncio.timeout(ATTEMPT_SECONDS),
+                self._session.get(address(pod_ip, "/metrics"), headers=headers) as response,
+            ):
+                body = await response.json(content_type=None)
         except (*FAILURES, ValueError):
             return None
-        return body if isinstance(body, dict) else None
+        return body if isinstance(body, dict) and response.status == 200 else None
 
-    async def _init(self, sandbox_id: str, pod_ip: str, payload: dict[str, Any]) -> None:
-        headers = {"Authorization": f"Bearer {tokens.bootstrap_token(sandbox_id)}"}
-        await self._expect("POST", pod_ip, "/init", json=payload, headers=headers)
 
-    async def _expect(self, method: str, pod_ip: str, path: str, *, answer: bool = False, **options: Any) -> Any:
-        async with self._session.request(method, address(pod_ip, path), **options) as response:
-            if response.status >= 300:
-                text = (await response.text())[:200]
-                raise aiohttp.ClientError(f"{method} {path} answered {response.status} {text}")
-            return await response.json(content_type=None) if answer else await response.read()
+def init(sandbox_id: str, pod_ip: str, settings_: dict[str, Any]) -> bytes:
+    authorization = f"Bearer {tokens.bootstrap_token(sandbox_id)}"
+    return wire.request("POST", "/init", pod_ip, encode(settings_), authorization)
+
+
+async def told(pod_ip: str, requests: list[bytes]) -> str:
+    """Ask the daemon: "" when all went well, else what is wrong."""
+    try:
+        async with asyncio.timeout(ATTEMPT_SECONDS):
+            last = (await wire.ask(pod_ip, settings.ENVD_PORT, requests))[-1]
+    except TimeoutError:
+        return f"no answer within {ATTEMPT_SECONDS:.0f} s"
+    except OSError as error:
+        return str(error) or repr(error)
+    return "" if last.status < 300 else f"it answered {last.status} {last.body[:200].decode(errors='replace')}"

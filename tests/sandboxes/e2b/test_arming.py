@@ -25,7 +25,7 @@ def test_one_that_does_not_arm_is_replaced(world: World, stand_in: StandIn) -> N
     dirty = Sandbox.objects.filter(end_reason="not_armed")
     assert dirty.count() == 2
     assert set(dirty.values_list("state", flat=True)) == {"stopping"}
-    assert Event.objects.filter(kind="not_armed", text__contains="answered 500").count() == 2
+    assert Event.objects.filter(kind="not_armed", text__contains="it answered 500").count() == 2
     assert Claim.objects.get().sandbox_id == answer.json()["sandboxID"]
 
 
