@@ -5,9 +5,7 @@ own root: whatever is not in it cannot be reached any more. Then each Pod, born 
 them into a root of its own on a fresh tmpfs.
 """
 
-import contextlib
 import os
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -61,8 +59,6 @@ class Template:
         if Path("/sys/fs/cgroup").is_dir():
             linux.bind(Path("/sys/fs/cgroup"), self._base / "sys/fs/cgroup")
         linux.enter_root(self._base)
-        if any(destination == Path("/usr/local") for _, destination in self._mounts):
-            _find_libraries_again()
 
     def apart(self) -> list[Path]:
         """Mount destinations that are not inside one of the shared trees: each Pod binds them itself."""
@@ -111,15 +107,6 @@ class Template:
             (directory / name).symlink_to(where)
         linux.bind(directory, directory)
         linux.protect(directory, linux.READ_ONLY | linux.NO_SUID)  # device files stay usable on a read-only mount
-
-
-def _find_libraries_again() -> None:
-    """The host's loader cache does not know the libraries of another /usr/local, such as that of a Python."""
-    own, cache = Path("/.own/ld.so.cache"), Path("/etc/ld.so.cache")
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(["/sbin/ldconfig", "-X", "-C", str(own)], check=True, timeout=30, capture_output=True)
-        linux.bind(own, cache)
-        linux.protect(cache)
 
 
 def enter_pod_root(hostname: str, size: int, apart: list[Path], scratch: list[str], *, root: bool) -> None:
