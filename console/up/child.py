@@ -24,7 +24,7 @@ def before_exec(death: Signals, *, ordinary: bool = False) -> Callable[[], None]
     """
     other = ordinary and not is_ordinary(os.geteuid())
 
-    def prepare() -> None:
+    def prepare() -> None:  # pragma: no cover - between fork and exec nobody measures
         if other:
             become_ordinary()
         libc.prctl(PR_SET_PDEATHSIG, death, 0, 0, 0)
@@ -40,7 +40,7 @@ def is_ordinary(uid: int) -> bool:
     return uid != 0
 
 
-def become_ordinary() -> None:
+def become_ordinary() -> None:  # pragma: no cover - likewise
     """In a user namespace root's own files stay reachable (a project below /root, mode 700), unlike for `nobody`."""
     try:
         enter_user_namespace(NOBODY)
@@ -50,7 +50,7 @@ def become_ordinary() -> None:
         os.setuid(NOBODY)
 
 
-def enter_user_namespace(uid: int) -> None:
+def enter_user_namespace(uid: int) -> None:  # pragma: no cover - likewise
     outer = os.geteuid(), os.getegid()
     os.unshare(os.CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
