@@ -129,6 +129,8 @@ class Api:
         except ApiError as error:
             return Response(error_line(error), media_type="application/json")
         stream = watcher.stream(seconds, query.get("allowWatchBookmarks") in ("true", "1"))
+        if tables.wanted(request.headers.get("accept", "")):
+            stream = tables.watch(place.kind, stream)
         return StreamingResponse(stream, media_type="application/json")
 
     def _wanted(self, place: Place, request: Request) -> Wanted:

@@ -119,6 +119,8 @@ def _own_path(kind: str, controller: str) -> str:
 def _remove(directory: Path) -> None:
     """Kill what is inside and remove it; gives up after a second, the next start tries again."""
     for attempt in range(50):
+        with contextlib.suppress(OSError):
+            directory.rmdir()
         if not directory.exists():
             return
         for child in [*directory.rglob("cgroup.procs")]:
@@ -128,7 +130,4 @@ def _remove(directory: Path) -> None:
         for child in sorted((path for path in directory.rglob("*") if path.is_dir()), reverse=True):
             with contextlib.suppress(OSError):
                 child.rmdir()
-        with contextlib.suppress(OSError):
-            directory.rmdir()
-            return
         time.sleep(0.001 * attempt)

@@ -211,6 +211,7 @@ class Life:
             changed = f"Container {name} definition changed, will be restarted"
             self.event("Killing", changed if replaced else f"Stopping container {name}")
             await self._kill(self.pod["spec"]["terminationGracePeriodSeconds"] if self._grace is None else self._grace)
+        self._changed.clear()  # seen; it must not cut the back-off short
         return replaced
 
     async def _kill(self, grace: float) -> None:

@@ -1,8 +1,9 @@
 """The columns of `kubectl get`, which wants them from the server. Other kinds than these show name and age only."""
 
+import json
 import time
 from calendar import timegm
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from sandboxes.localkube.objects import Json, Kind, dig
 from sandboxes.localkube.store import Entry, Page
@@ -44,15 +45,27 @@ def wanted(accept: str) -> bool:
 
 
 def encode(kind: Kind, entries: list[Entry], page: Page | None = None) -> bytes:
+    meta = {"resourceVersion": str(page.version), "continue": page.token} if page else {}
+    return encode_json(_table(kind, [entry.load() for entry in entries], meta)).encode()
+
+
+def _table(kind: Kind, items: list[Json], meta: Json | None = None) -> Json:
     wide = _WIDE.get(kind.name, {})
     columns: Columns = {"Name": lambda item: str(item["metadata"]["name"]), **_MORE.get(kind.name, {}), "Age": _age}
     columns |= wide
     heads = [{"name": name, "type": "string", "format": "", "priority": int(name in wide)} for name in columns]
-    meta = {"resourceVersion": str(page.version), "continue": page.token} if page else {}
-    rows = [_row(entry.load(), columns) for entry in entries]
-    table: Json = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
-    table |= {"columnDefinitions": heads, "rows": rows}
-    return encode_json(table).encode()
+    rows = [_row(item, columns) for item in items]
+    table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta or {}}
+    return table | {"columnDefinitions": heads, "rows": rows}
+
+
+async def watch(kind: Kind, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Each object of a watch as a table of one row; `kubectl get --watch` shows nothing else well."""
+    async for chunk in lines:
+        for event in map(json.loads, chunk.splitlines()):
+            if event["type"] not in ("BOOKMARK", "ERROR"):
+                event["object"] = _table(kind, [event["object"]])
+            yield encode_json(event).encode() + b"\n"
 
 
 def _row(item: Json, columns: Columns) -> Json:
