@@ -21,10 +21,10 @@ run: $(READY)  ## Start everything on this machine: make run [PORT=8000]
 
 test: $(READY)  ## Run all tests with the coverage gates: make test; some of them without: make test ARGS="-k name"
 ifdef ARGS
-	@$(PY) -m pytest -n 2 --dist loadscope $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadscope --no-loadscope-reorder $(ARGS)
 else
 	@$(PY) -m coverage erase
-	@$(PY) -m coverage run -m pytest -n 2 --dist loadscope
+	@$(PY) -m coverage run -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 	@$(PY) -m coverage combine -q
 	@$(PY) -m coverage report
 	@$(PY) -m coverage report --include=$(PURE) --fail-under=100

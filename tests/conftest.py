@@ -23,6 +23,12 @@ NEEDS = {
 }
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no worker is left alone with them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("stack") is None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker, (there, reason) in NEEDS.items():
         if item.get_closest_marker(marker) and not there():

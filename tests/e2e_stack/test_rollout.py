@@ -11,7 +11,7 @@ import pytest
 
 from tests.stack import Stack, until
 
-pytestmark = [pytest.mark.namespaces, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.namespaces, pytest.mark.stack, pytest.mark.timeout(240)]
 LIFE = 40
 """Seconds after which a sandbox whose caller lost it ends itself."""
 

@@ -31,6 +31,7 @@ def pods(stack: Stack) -> list[str]:
     return [pod.metadata.name for pod in api.list_namespaced_pod("agentbox", _request_timeout=5).items]
 
 
+@pytest.mark.stack
 @pytest.mark.namespaces
 def test_it_starts_says_how_to_use_it_and_leaves_nothing_after_ctrl_c(stack: Stack) -> None:
     stack.start()
@@ -52,6 +53,7 @@ def test_it_starts_says_how_to_use_it_and_leaves_nothing_after_ctrl_c(stack: Sta
     assert stack.processes() == {}
 
 
+@pytest.mark.stack
 @pytest.mark.namespaces
 def test_a_killed_supervisor_is_cleaned_up_after_and_the_data_is_kept(stack: Stack) -> None:
     stack.start()
