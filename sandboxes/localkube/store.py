@@ -248,8 +248,8 @@ class Watcher:
             while not self.closed and clock() < end:
                 await self._wait(min(end, bookmark) - clock())
                 chunk = self._take()
-                if clock() >= min(end, bookmark) and bookmarks:
-                    chunk += self._collection.bookmark()
+                if clock() >= min(end, bookmark):
+                    chunk += self._collection.bookmark() if bookmarks else b""
                     bookmark = clock() + BOOKMARK_SECONDS
                 if chunk:
                     yield chunk

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 from kubernetes import watch
 from kubernetes.client import ApiException
@@ -96,6 +97,17 @@ def test_bookmarks_carry_the_version_on(kube: Kube) -> None:
     assert int(events[-1]["object"]["metadata"]["resourceVersion"]) > int(start)
 
 
+def test_a_quiet_watch_costs_nothing(kube: Kube) -> None:
+    """Also beyond the moment of a bookmark, when the client wants none."""
+    process = psutil.Process(kube.process.pid)
+    connection = open_watch(kube, version(kube), "timeoutSeconds=14")
+    with connection.getresponse() as answer:
+        before = sum(process.cpu_times()[:2])
+        assert answer.read() == b""
+    connection.close()
+    assert sum(process.cpu_times()[:2]) - before < 2
+
+
 def test_every_watcher_gets_the_same_bytes(kube: Kube) -> None:
     start = version(kube)
     kube.create("shared", nodeSelector=SIMULATED)
@@ -106,10 +118,15 @@ def test_every_watcher_gets_the_same_bytes(kube: Kube) -> None:
 
 
 def raw_lines(kube: Kube, start: str) -> list[bytes]:
-    connection = http.client.HTTPConnection(kube.process.url.removeprefix("http://"), timeout=10)
-    path = f"{PODS}?watch=true&resourceVersion={start}&timeoutSeconds=1"
-    connection.request("GET", path, headers={"Authorization": f"Bearer {kube.process.token}"})
+    connection = open_watch(kube, start, "timeoutSeconds=1")
     with connection.getresponse() as answer:
         lines = answer.read().splitlines()
     connection.close()
     return lines
+
+
+def open_watch(kube: Kube, start: str, query: str) -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection(kube.process.url.removeprefix("http://"), timeout=20)
+    path = f"{PODS}?watch=true&resourceVersion={start}&{query}"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {kube.process.token}"})
+    return connection
