@@ -2,13 +2,15 @@
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
 from kubernetes import watch
 from kubernetes.client import ApiException
+
+from sandboxes.localkube import store
 
 from .conftest import NAMESPACE, PODS, SIMULATED, Kube
 
@@ -97,15 +99,12 @@ def test_bookmarks_carry_the_version_on(kube: Kube) -> None:
     assert int(events[-1]["object"]["metadata"]["resourceVersion"]) > int(start)
 
 
-def test_a_quiet_watch_costs_nothing(kube: Kube) -> None:
-    """Also beyond the moment of a bookmark, when the client wants none."""
-    process = psutil.Process(kube.process.pid)
-    connection = open_watch(kube, version(kube), "timeoutSeconds=14")
-    with connection.getresponse() as answer:
-        before = sum(process.cpu_times()[:2])
-        assert answer.read() == b""
-    connection.close()
-    assert sum(process.cpu_times()[:2]) - before < 2
+async def test_a_quiet_watch_sleeps_also_when_it_wants_no_bookmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "BOOKMARK_SECONDS", 0.02)
+    watcher = store.Store().collections["pods"].watch(store.Wanted(), "")
+    before = time.process_time()
+    assert [chunk async for chunk in watcher.stream(1.0, bookmarks=False)] == []
+    assert time.process_time() - before < 0.5
 
 
 def test_every_watcher_gets_the_same_bytes(kube: Kube) -> None:
