@@ -10,6 +10,7 @@ from typing import Any, Concatenate
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import redirect, render
+from django.urls import reverse
 
 from pools import access
 from pools.access import Seat
@@ -50,6 +51,7 @@ def frame(request: HttpRequest, seat: Seat, section: str) -> dict[str, Any]:
     return {
         "seat": seat,
         "team": seat.team,
+        "home": reverse("overview", args=[seat.team.name]),
         "teams": access.teams_of(who(request)),
         "section": section,
         "place": place,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
+from django.template.loader import render_to_string
 from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 
 from console.figures import number
 from console.shown import Line, line
@@ -32,12 +34,19 @@ def panel(team_id: int, truth: Truth, counts: Counts, wanted: Filter) -> dict[st
         "lines": [line(sandbox) for sandbox in sandboxes],
         "next": following,
         "filter": wanted,
-        "states": [StateTab(name, label, count(counts, name)) for name, (label, _) in listing.STATES.items()],
+        "states": [StateTab(name, state[0], count(counts, name)) for name, state in listing.STATES.items()],
         "ended_list": wanted.state == "ended",
         "page_size": listing.PAGE,
         "twins": twins(truth),
         "blank": BLANK,
+        "label": labels(),
+        "copy_button": render_to_string("parts/copy.html"),
     }
+
+
+def labels() -> dict[str, str]:
+    """The words of a row, looked up once and not for each of fifty."""
+    return {"age": _("Age"), "left": _("Left"), "ended": _("Ended"), "node": _("Node"), "end": _("End")}
 
 
 def count(counts: Counts, state: str) -> str:

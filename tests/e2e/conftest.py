@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from pools.models import Pool, Team, User
 from tests.committed import committed
@@ -17,7 +17,9 @@ ARGUMENTS = [
     *("--no-sandbox", "--disable-background-networking", "--no-first-run"),
     *("--disable-component-update", "--disable-sync"),
 ]
-LIMIT_MS = 15_000
+LIMIT_MS = 30_000
+"""Bounds are generous: a busy machine is slow, not wrong."""
+expect.set_options(timeout=LIMIT_MS)
 
 type Open = Callable[..., Page]
 

@@ -19,7 +19,7 @@ from tests.e2e.conftest import Open
 from tests.factories import make_claim, make_decision, make_sandbox, make_user
 from tests.servers import start_valkey, started
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 HOME = "/t/rl-research/"
 
 
@@ -57,7 +57,7 @@ def test_the_page_changes_without_reload_and_equals_the_database_when_quiet(
         if turn == 6:
             make_claim(pool.group)
             feed.publish([(team.pk, {"queue": pool.group_id})])
-    wait_for(lambda: rows_shown(page) == listing.revs(team.pk, Filter()), 20)
+    wait_for(lambda: rows_shown(page) == listing.revs(team.pk, Filter()), 60)
     counts = {state: len(listing.revs(team.pk, Filter(state), 100)) for state in ("live", "idle", "starting")}
     for state, count in counts.items():
         expect(page.locator(f'.filters [data-count="{state}"]')).to_have_text(str(count))

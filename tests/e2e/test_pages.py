@@ -10,7 +10,7 @@ from pools.models import Pool, Team
 from tests.e2e.conftest import Open
 from tests.factories import PASSWORD, make_decision, make_event, make_sandbox, make_superuser, make_team, make_user
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 HOME = "/t/rl-research/"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
