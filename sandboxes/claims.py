@@ -65,12 +65,30 @@ def request(wanted: Wanted, edge: str) -> Ticket:
         claim_id = insert(wanted, edge)
         if claim_id is None:
             return replay(wanted)
-        bound = match(wanted.group_id, own=claim_id).get(claim_id)
-        if bound is None:
-            refuse_if_quota_is_claimed(wanted.team_id)
-            tell_queue_changed([(wanted.team_id, wanted.group_id)])
-            wakes.wake_group(wanted.group_id)
-    return Ticket(claim_id, bound)
+        (outcome,) = line_up([claim_id], wanted.team_id, wanted.group_id)
+    if isinstance(outcome, QuotaExceeded):
+        raise outcome
+    return outcome
+
+
+def request_many(wanted: Sequence[Wanted], edge: str) -> list[Ticket | QuotaExceeded]:
+    """The same for claims of one group without idempotency keys, in order: a burst costs one transaction."""
+    with transaction.atomic():
+        return line_up(insert_many(wanted, edge), wanted[0].team_id, wanted[0].group_id)
+
+
+def line_up(claim_ids: Sequence[int], team_id: int, group_id: int) -> list[Ticket | QuotaExceeded]:
+    """What becomes of new claims of one group: bound, queued, or refused and forgotten."""
+    bound = match(group_id, own=claim_ids)
+    waiting = [claim_id for claim_id in claim_ids if claim_id not in bound]
+    refusal = quota_refusal(team_id) if waiting else None
+    if refusal is not None:
+        run("DELETE FROM sandboxes_claim WHERE id = ANY(%s) RETURNING id", [waiting])
+        return [Ticket(claim_id, bound[claim_id]) if claim_id in bound else refusal for claim_id in claim_ids]
+    if waiting:
+        tell_queue_changed([(team_id, group_id)])
+        wakes.wake_group(group_id)
+    return [Ticket(claim_id, bound.get(claim_id)) for claim_id in claim_ids]
 
 
 def insert(wanted: Wanted, edge: str) -> int | None:
@@ -95,6 +113,19 @@ def insert(wanted: Wanted, edge: str) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
+def insert_many(wanted: Sequence[Wanted], edge: str) -> list[int]:
+    """The new claims' ids, in the order asked: PostgreSQL numbers the rows of a sorted SELECT in its order."""
+    columns = ([w.timeout for w in wanted], [json.dumps(w.metadata) for w in wanted], [w.wait for w in wanted])
+    rows = run(
+        """INSERT INTO sandboxes_claim (team_id, group_id, edge, timeout, metadata, deadline_at)
+        SELECT %s, %s, %s, v.timeout, v.metadata::jsonb, now() + make_interval(secs => v.wait)
+          FROM unnest(%s::int[], %s::text[], %s::float[]) WITH ORDINALITY AS v(timeout, metadata, wait, place)
+         ORDER BY v.place RETURNING id""",
+        [wanted[0].team_id, wanted[0].group_id, edge, *columns],
+    )
+    return sorted(row[0] for row in rows)
+
+
 def replay(wanted: Wanted) -> Ticket:
     """The answer that the same idempotency key got before."""
     rows = run(
@@ -115,7 +146,8 @@ def replay(wanted: Wanted) -> Ticket:
     return Ticket(claim_id, Bound(claim_id, sandbox_id, pod_ip, end_at), replayed=True)
 
 
-def refuse_if_quota_is_claimed(team_id: int) -> None:
+def quota_refusal(team_id: int) -> QuotaExceeded | None:
+    """Why waiting cannot help: the team has all its quota claimed."""
     rows = run(
         f"""SELECT q.max_sandboxes, (SELECT count(*) FROM (SELECT 1 FROM sandboxes_sandbox s
                 WHERE s.team_id = q.team_id AND s.state = 'claimed' AND {LIVE_ONLY} LIMIT q.max_sandboxes) c)
@@ -123,9 +155,10 @@ def refuse_if_quota_is_claimed(team_id: int) -> None:
         [team_id],
     )
     limit, claimed = rows[0] if rows else (0, 0)
-    if claimed >= limit:
-        text = f"All {limit} sandboxes of your team's quota are claimed. Kill some or ask for more quota."
-        raise QuotaExceeded(text, field="quota")
+    if claimed < limit:
+        return None
+    text = f"All {limit} sandboxes of your team's quota are claimed. Kill some or ask for more quota."
+    return QuotaExceeded(text, field="quota")
 
 
 def bound(claim_ids: Sequence[int]) -> dict[int, Bound | Lost]:
@@ -149,9 +182,15 @@ def outcome(
 
 def deliver(claim_id: int) -> datetime | None:
     """bound -> delivered, just before the 201: the sandbox lives `timeout` from now. None = lost meanwhile."""
+    return deliver_many([claim_id]).get(claim_id)
+
+
+def deliver_many(claim_ids: Sequence[int]) -> dict[int, datetime]:
+    """The same for many at once; those that were lost are not in the answer."""
     moved = transitions.move(
         f"""WITH claim AS MATERIALIZED (
-               SELECT id, sandbox_id, timeout FROM sandboxes_claim WHERE id = %s AND state = 'bound' FOR UPDATE),
+               SELECT id, sandbox_id, timeout FROM sandboxes_claim WHERE id = ANY(%s) AND state = 'bound'
+                ORDER BY id FOR UPDATE),
         moved AS (
                UPDATE sandboxes_sandbox s SET rev = s.rev + 1, delivered_at = now(),
                       end_at = now() + make_interval(secs => claim.timeout)
@@ -161,9 +200,9 @@ def deliver(claim_id: int) -> datetime | None:
         done AS (UPDATE sandboxes_claim c SET state = 'delivered', delivered_at = now(), finished_at = now()
                    FROM moved WHERE c.id = moved.claim_id)
         SELECT * FROM moved""",
-        [claim_id],
+        [list(claim_ids)],
     )
-    return moved[0].end_at if moved else None
+    return {sandbox.claim_id: sandbox.end_at for sandbox in moved if sandbox.claim_id and sandbox.end_at}
 
 
 def give_back(claim_id: int, reason: str, *, replace: bool) -> Bound | None:
@@ -183,7 +222,7 @@ def give_back(claim_id: int, reason: str, *, replace: bool) -> Bound | None:
         failed = transitions.stop([sandbox_id], EndReason.NOT_ARMED, "edge", reason, only=[State.CLAIMED])
         transitions.note(failed, "not_armed", reason)
         wakes.wake_group(group_id)
-        return match(group_id, own=claim_id).get(claim_id) if replace else None
+        return match(group_id, own=[claim_id]).get(claim_id) if replace else None
 
 
 def cancel(claim_ids: Sequence[int], reason: str) -> None:

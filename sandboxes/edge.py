@@ -33,6 +33,7 @@ from .e2b.catalog import Catalog  # noqa: E402
 from .e2b.claiming import Claiming  # noqa: E402
 from .e2b.control import Control  # noqa: E402
 from .e2b.keys import Keys  # noqa: E402
+from .e2b.requests import Requests  # noqa: E402
 from .e2b.waiting import Waiting  # noqa: E402
 from .gateway.answers import send_refusal  # noqa: E402
 from .gateway.exchange import Cut  # noqa: E402
@@ -132,7 +133,8 @@ def start() -> Running:
     waiting = Waiting(database)
     envd = Envd(session)
     capacity = Capacity(database)
-    claims = Claiming(name, database, waiting, envd, capacity, claiming.cancels(database), claiming.expiries(database))
+    batches = (claiming.deliveries(database), claiming.cancels(database), claiming.expiries(database))
+    claims = Claiming(name, database, waiting, envd, capacity, Requests(database, name), *batches)
     control = Control(database, envd, claims, routes, Keys(database), Catalog(database))
     listeners: dict[str, Listener] = {
         f"edge:{name}": waiting.notice,

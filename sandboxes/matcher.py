@@ -7,6 +7,7 @@ observer and by the one-second sweep.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,13 +30,14 @@ class Bound:
     end_at: datetime
 
 
-def match(group_id: int, *, own: int | None = None) -> dict[int, Bound]:
-    """Bind what can be bound; returns the new bindings by claim id. Nobody is told about the caller's `own` claim."""
+def match(group_id: int, *, own: Sequence[int] = ()) -> dict[int, Bound]:
+    """Bind what can be bound; returns the new bindings by claim id. Nobody is told of the caller's `own` claims."""
     with transaction.atomic(savepoint=False):
         transitions.run("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, group_id])
         pairs = transitions.bind(group_id, BATCH, times.ARM_LIMIT)
         if pairs:
-            notices = [(edge, sandbox.claim_id or 0) for sandbox, edge in pairs if sandbox.claim_id != own]
+            known = set(own)
+            notices = [(edge, sandbox.claim_id or 0) for sandbox, edge in pairs if sandbox.claim_id not in known]
             if notices:
                 transaction.on_commit(lambda: live.publish_bound(notices))
             wakes.wake_group(group_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from sandboxes.serving.loops import backoff
 from .answers import Refusal, try_again
 from .call import CallerGone
 from .capacity import Capacity
+from .requests import Requests
 from .waiting import Late, Waiting
 
 log = structlog.get_logger(__name__)
@@ -37,13 +39,15 @@ class Claiming:
     waiting: Waiting
     envd: Envd
     capacity: Capacity
+    requests: Requests
+    deliveries: Batch[int, datetime]
     cancels: Batch[int, None]
     expiries: Batch[int, None]
 
     async def obtain(self, wanted: claims.Wanted, env_vars: dict[str, str], gone: asyncio.Future[Any]) -> Bound:
         """A delivered sandbox. Raises CallerGone, Refusal, DomainError; then no claim and no sandbox is left."""
         until = asyncio.get_running_loop().time() + wanted.wait
-        ticket = await self.database.run(claims.request, wanted, self.name)
+        ticket = await self.requests.ticket(wanted)
         if ticket.replayed and ticket.bound:
             return ticket.bound
         try:
@@ -88,7 +92,7 @@ class Claiming:
     async def _delivered(self, bound: Bound, gone: asyncio.Future[Any]) -> Bound:
         if gone.done():
             raise CallerGone
-        end_at = await self.database.run(claims.deliver, bound.claim_id)
+        end_at = await self.deliveries.get(bound.claim_id)
         if end_at is None:
             raise try_again("The sandbox was lost while it was prepared. Ask again.")
         if gone.done():
@@ -99,6 +103,13 @@ class Claiming:
         """503, after the claim is closed, so that a repeat finds nothing of it."""
         await self.expiries.get(claim_id)
         return await self.capacity.missing(wanted)
+
+
+def deliveries(database: Database) -> Batch[int, datetime]:
+    async def deliver(claim_ids: list[int]) -> Mapping[int, datetime]:
+        return await database.run(claims.deliver_many, claim_ids)
+
+    return Batch(deliver)
 
 
 def cancels(database: Database) -> Batch[int, None]:

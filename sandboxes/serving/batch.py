@@ -26,9 +26,12 @@ class Batch[K, V]:
         if future is None:
             future = self._waiting[key] = asyncio.get_running_loop().create_future()
             future.add_done_callback(seen)
-        if self._task is None or self._task.done():
+        if not self.busy():
             self._task = asyncio.create_task(self._work())
         return future
+
+    def busy(self) -> bool:
+        return self._task is not None and not self._task.done()
 
     async def drained(self) -> None:
         if self._task is not None:

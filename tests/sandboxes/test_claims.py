@@ -189,3 +189,25 @@ def test_cancelling_while_matching_never_leaves_a_claimed_sandbox_without_a_clai
     )
     held = set(Sandbox.objects.filter(state="claimed").values_list("claim_id", flat=True))
     assert held == set(Claim.objects.filter(state="bound").values_list("pk", flat=True))
+
+
+def test_a_burst_is_queued_in_order_and_its_first_are_bound() -> None:
+    pool = make_pool(make_group(make_team()))
+    for _ in range(3):
+        make_sandbox(pool, "idle")
+    tickets = claims.request_many([wanted(pool.group, timeout=60 + number) for number in range(5)], "edge-1")
+    queued = [ticket for ticket in tickets if isinstance(ticket, claims.Ticket)]
+    assert [ticket.bound is not None for ticket in queued] == [True] * 3 + [False] * 2
+    timeouts = [Claim.objects.get(pk=ticket.claim_id).timeout for ticket in queued]
+    assert timeouts == [60, 61, 62, 63, 64]
+    delivered = claims.deliver_many([ticket.claim_id for ticket in queued])
+    assert sorted(delivered) == [ticket.claim_id for ticket in queued[:3]]
+
+
+def test_a_burst_beyond_the_quota_is_refused_where_it_would_wait() -> None:
+    pool = make_pool(make_group(make_team(quota=2)))
+    for _ in range(2):
+        make_sandbox(pool, "idle")
+    outcomes = claims.request_many([wanted(pool.group)] * 3, "edge-1")
+    assert [isinstance(outcome, claims.Ticket) for outcome in outcomes] == [True, True, False]
+    assert not Claim.objects.filter(state="queued").exists()
