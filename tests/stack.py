@@ -23,7 +23,7 @@ from console.up.child import before_exec
 
 ROOT = Path(__file__).resolve().parent.parent
 READY = "AgentBox is ready"
-READY_LIMIT = 60.0
+READY_LIMIT = 120.0
 STOP_LIMIT = 30.0
 FOREIGN = ("DATABASE_URL", "REDIS_URL", "KUBECONFIG", "SECRET_KEY")
 """Variables of the test run that a stack of its own must not see."""

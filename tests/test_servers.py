@@ -36,6 +36,6 @@ def test_a_process_shares_the_database_of_its_test(environment: dict[str, str]) 
     Team.objects.create(name="shared")
     code = "import django; django.setup(); from pools.models import Team; print(Team.objects.get().name)"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=90
     )
     assert done.stdout == "shared\n", done.stderr

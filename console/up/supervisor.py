@@ -21,7 +21,7 @@ from .program import Program
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.5, 30.0
 STEADY = 30.0
 """After this many seconds of running the backoff begins anew."""
-READY_LIMIT = 60.0
+READY_LIMIT = 120.0
 FIRST_POLL, LONGEST_POLL = 0.05, 0.5
 STOP_LIMIT = 4.0
 DRAIN_LIMIT = 1.0

@@ -16,10 +16,11 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from statistics import quantiles
+from typing import Any
 
 from e2b import AsyncSandbox, Sandbox, SandboxQuery
 from rich.console import Console
@@ -85,26 +86,42 @@ class Run:
     def query(self) -> SandboxQuery:
         return SandboxQuery(metadata={"run": self.id})
 
+    def check(self) -> None:
+        if self.stopped:
+            raise Stopped
+
     def fail(self, step: str, error: BaseException) -> None:
+        if self.stopped:
+            return  # a consequence of Ctrl-C
         text = str(error).strip().splitlines() or ["no message"]
         self.failures[f"{step}: {type(error).__name__}: {text[0]}"] += 1
 
 
+class Stopped(Exception):
+    """Ctrl-C was pressed while this episode ran."""
+
+
+def work(sandbox: Any) -> list[tuple[str, Callable[[], Any]]]:
+    """The steps in a sandbox, the last one reads the reward. Both SDKs name them alike; the asynchronous one awaits."""
+    return [
+        ("write the files", lambda: sandbox.files.write_files(FILES)),
+        ("run the solver", lambda: sandbox.commands.run("python3 solver.py", cwd=FOLDER, timeout=STEP_LIMIT)),
+        ("run the checks", lambda: sandbox.commands.run("python3 checks.py", cwd=FOLDER, timeout=STEP_LIMIT)),
+        ("read the reward", lambda: sandbox.files.read(f"{FOLDER}/reward.txt")),
+    ]
+
+
 def episode(run: Run, number: int) -> None:
     """One episode with the synchronous SDK."""
-    step, sandbox = "claim", None
+    step, sandbox, reward = "claim", None, ""
     try:
         asked = time.monotonic()
         sandbox = Sandbox.create(run.template, timeout=run.timeout, metadata=run.metadata(number))
         run.waits.append(time.monotonic() - asked)
-        step = "write the files"
-        sandbox.files.write_files(FILES)
-        step = "run the solver"
-        sandbox.commands.run("python3 solver.py", cwd=FOLDER, timeout=STEP_LIMIT)
-        step = "run the checks"
-        sandbox.commands.run("python3 checks.py", cwd=FOLDER, timeout=STEP_LIMIT)
-        step = "read the reward"
-        expect_full(sandbox.files.read(f"{FOLDER}/reward.txt"))
+        for step, act in work(sandbox):  # noqa: B007 - a failure names it
+            run.check()
+            reward = act()
+        expect_full(reward)
         step = "kill"
         sandbox.kill()
         run.succeeded += 1
@@ -116,23 +133,18 @@ def episode(run: Run, number: int) -> None:
 
 async def async_episode(run: Run, number: int) -> None:
     """The same with the asynchronous SDK. The sandbox of a cancelled one is left to `clean_up`."""
-    step, sandbox = "claim", None
+    step, sandbox, reward = "claim", None, ""
     try:
         asked = time.monotonic()
         sandbox = await AsyncSandbox.create(run.template, timeout=run.timeout, metadata=run.metadata(number))
         run.waits.append(time.monotonic() - asked)
-        step = "write the files"
-        await sandbox.files.write_files(FILES)
-        step = "run the solver"
-        await sandbox.commands.run("python3 solver.py", cwd=FOLDER, timeout=STEP_LIMIT)
-        step = "run the checks"
-        await sandbox.commands.run("python3 checks.py", cwd=FOLDER, timeout=STEP_LIMIT)
-        step = "read the reward"
-        expect_full(await sandbox.files.read(f"{FOLDER}/reward.txt"))
+        for step, act in work(sandbox):  # noqa: B007 - a failure names it
+            reward = await act()
+        expect_full(reward)
         step = "kill"
         await sandbox.kill()
         run.succeeded += 1
-    except Exception as error:  # noqa: BLE001 - every failure is counted with its reason
+    except Exception as error:  # noqa: BLE001 - likewise
         run.fail(step, error)
         if sandbox is not None and step != "kill":
             await asyncio.to_thread(kill_quietly, run, sandbox)
@@ -173,7 +185,7 @@ async def play(run: Run, episodes: int, in_flight: int) -> None:
                 group.create_task(worker())
     finally:
         run.stopped = True
-        threads.shutdown(cancel_futures=True)
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 def taken(run: Run, numbers: Iterator[int]) -> Iterator[int]:
