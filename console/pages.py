@@ -8,13 +8,14 @@ from functools import wraps
 from typing import Any, Concatenate
 
 from django.contrib.auth.decorators import login_required
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from pools import access
 from pools.access import Seat
-from pools.models import Role, User
+from pools.models import Env, Role, User
 
 from .figures import number
 from .live import stream
@@ -81,8 +82,9 @@ def private(response: HttpResponse) -> HttpResponse:
 
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    """To the first team, or a page that says how to get into one."""
-    team = access.teams_of(who(request)).first()
+    """To the first team that has an env, else the first; or to a page that says how to get into one."""
+    has_env = Exists(Env.objects.filter(team=OuterRef("pk")))
+    team = access.teams_of(who(request)).order_by(has_env.desc(), "name").first()
     if team is None:
         return render(request, "no_team.html")
     return redirect("overview", team=team.name)

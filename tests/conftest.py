@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from console.up.checks import namespaces_allowed
+from tests.committed import committed
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
@@ -74,6 +75,13 @@ def empty_valkey() -> None:
 def chromium() -> str:
     """The path of a Chromium; tests that use it carry the marker `browser`."""
     return CHROMIUM
+
+
+@pytest.fixture
+def transactional_db(django_db_setup: None, django_db_blocker: object) -> Iterator[None]:
+    """In place of pytest-django's: the same for a test, and ten times as quick to clean up after."""
+    with committed(django_db_blocker):
+        yield
 
 
 @pytest.fixture

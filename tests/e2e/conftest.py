@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from pools.models import Pool, Team, User
-from tests.committed import committed
 from tests.console.web import QUICK, Web, serve, session_of
 from tests.factories import make_cluster, make_env, make_group, make_pool, make_team
 
@@ -28,13 +27,6 @@ type Open = Callable[..., Page]
 def web(django_db_setup: None, django_db_blocker: object) -> Iterator[Web]:
     with serve(**QUICK) as running:
         yield running
-
-
-@pytest.fixture
-def transactional_db(django_db_setup: None, django_db_blocker: object) -> Iterator[None]:
-    """In place of pytest-django's: the same for a test, and quicker."""
-    with committed(django_db_blocker):
-        yield
 
 
 @pytest.fixture

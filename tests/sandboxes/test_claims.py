@@ -13,7 +13,7 @@ from sandboxes.models import Claim, Heartbeat, Sandbox
 from tests.factories import ago, make_claim, make_group, make_pool, make_sandbox, make_team, sandbox_row
 from tests.race import side_by_side
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 def wanted(group: ScalingGroup, **changed: object) -> Wanted:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -9,11 +10,11 @@ from sandboxes import partitions
 from sandboxes.models import Claim, Decision, Heartbeat, Sandbox
 from tests.factories import ago, make_claim, make_decision, make_group, make_sandbox
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 @pytest.fixture(autouse=True)
-def tables_as_they_were() -> object:
+def tables_as_they_were(transactional_db: None) -> Iterator[None]:
     yield
     with connection.cursor() as cursor:
         cursor.execute("SELECT inhrelid::regclass::text FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid")

@@ -12,7 +12,7 @@ from sandboxes.models import LIVE_SHELF, Decision, Sandbox
 from tests.factories import ago, make_claim, make_cluster, make_env, make_group, make_pool, make_sandbox, make_team
 from tests.race import side_by_side
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 def states(group: ScalingGroup) -> list[str]:

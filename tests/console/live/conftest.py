@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 
 from pools.models import Pool, Team
-from tests.committed import committed
 from tests.console.web import QUICK, Web, serve
 from tests.factories import make_cluster, make_env, make_group, make_pool, make_team
 
@@ -15,13 +14,6 @@ def web(django_db_setup: None, django_db_blocker: object) -> Iterator[Web]:
     """One web process for all live tests; each test finds empty tables."""
     with serve(**QUICK) as running:
         yield running
-
-
-@pytest.fixture
-def transactional_db(django_db_setup: None, django_db_blocker: object) -> Iterator[None]:
-    """In place of pytest-django's: the same for a test, and quicker."""
-    with committed(django_db_blocker):
-        yield
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import redis
 from django.test import Client
 
 from console.signin import tries
-from tests.factories import PASSWORD, make_superuser, make_team, make_user
+from tests.factories import PASSWORD, make_env, make_superuser, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +38,10 @@ def test_next_never_leads_to_another_site(client: Client) -> None:
 def test_home_leads_to_the_first_team_or_says_how_to_get_one(client: Client) -> None:
     client.force_login(make_user("viewer", make_team("zeta"), "mira"))
     assert client.get("/").headers["Location"] == "/t/zeta/"
+    busy = make_env(make_team("zoo")).team
+    make_team("ant")
+    client.force_login(make_superuser())
+    assert client.get("/").headers["Location"] == f"/t/{busy}/", "one with something in it comes first"
     client.force_login(make_user(None, name="nobody"))
     assert "in no team yet" in client.get("/").content.decode()
 
