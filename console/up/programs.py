@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import functools
 import os
 import sys
@@ -117,6 +118,7 @@ def mounts(options: Options) -> list[str]:
     """envd and a Python for it, as the image of a real cluster has them; tasks find the same Python on their PATH."""
     places = [f"{ENVD}/python"] if Path(sys.base_prefix) == Path("/usr") else [f"{ENVD}/python", "/usr/local"]
     envd = ROOT / "sandboxes" / "envd"
+    compileall.compile_dir(envd, quiet=2)  # a Pod cannot write it down, and compiling would double its start
     pairs = interpreter.mounts(options.var / "python", places)
     pairs += [(envd, f"{ENVD}/lib/envd"), (envd / "launcher", f"{ENVD}/bin/envd")]
     return [part for source, target in pairs for part in ("--mount", f"{source}:{target}")]
