@@ -8,11 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.localkube_process import LocalKube, start
 
 from pools.models import Pool
 from sandboxes.cluster.client import ClusterClient, connect
 from tests.factories import make_cluster, make_env, make_group, make_pool, make_team
+from tests.localkube_process import LocalKube, start
 
 
 @dataclass
