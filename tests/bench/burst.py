@@ -25,12 +25,16 @@ async def measure(stack: Stack) -> None:
     ended = time.monotonic()
     until(lambda: left(stack) == 0, TIMEOUT + 60, lambda: left(stack))
     gone = time.monotonic() - ended
-    rows = [
-        Row("succeeded", len(usable), None, f"of {CLAIMS}"),
-        Row("half usable after", usable[CLAIMS // 2 - 1] if len(usable) >= CLAIMS // 2 else float("nan"), 60.0, "s"),
-        Row("all usable after", usable[-1], 150.0, "s"),
-        Row("none left after the timeouts", max(0.0, gone - TIMEOUT), 30.0, "s"),
-    ]
-    show(f"Burst of {CLAIMS} claims, createRate 150 (the bars are those of 10,000)", rows)
+    show(f"Burst of {CLAIMS} claims, createRate 150 (the bars are those of 10,000)", rows(usable, gone))
     for reason, count in load.outcome.failures.items():
         console.print(f"  [red]{count} x {reason}[/]")
+
+
+def rows(usable: list[float], gone: float) -> list[Row]:
+    nth = [*usable, *[float("nan")] * (CLAIMS - len(usable))]
+    return [
+        Row("succeeded", len(usable), None, f"of {CLAIMS}"),
+        Row("half usable after", nth[CLAIMS // 2 - 1], 60.0, "s"),
+        Row("all usable after", nth[CLAIMS - 1], 150.0, "s"),
+        Row("none left after the timeouts", max(0.0, gone - TIMEOUT), 30.0, "s"),
+    ]

@@ -42,7 +42,7 @@ def show(title: str, rows: Iterable[Row]) -> None:
 
 
 def figure(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
+    return f"{value:.0f}" if value >= 100 or value == value // 1 else f"{value:.2f}"
 
 
 def percentile(values: list[float], percent: int) -> float:
