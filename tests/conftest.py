@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -22,6 +23,10 @@ NEEDS = {
     "browser": (lambda: bool(CHROMIUM), HOW_TO_GET_CHROMIUM),
     "namespaces": (namespaces_allowed, "The kernel allows no namespaces here."),
 }
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts us in the background ignores Ctrl-C for us, and so for every process that a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

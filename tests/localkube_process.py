@@ -1,7 +1,7 @@
 """Starts a localkube of its own for a test, on a free port. Plain Python: any suite may import it.
 
-    with localkube_process.start(tmp_path, image=["base"], simulated_nodes=2) as kube:
-        kube.call("GET", "/api/v1/pods")
+with localkube_process.start(tmp_path, image=["base"], simulated_nodes=2) as kube:
+    kube.call("GET", "/api/v1/pods")
 """
 
 import json

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from tests.stack import ROOT, Stack, until
 
-pytestmark = [pytest.mark.namespaces, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.namespaces, pytest.mark.stack, pytest.mark.timeout(240)]
 
 SERVE = "import http.server as h; open('who','w').write('{name}'); h.test(h.SimpleHTTPRequestHandler, port=8000)"
 REACH = """

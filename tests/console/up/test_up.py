@@ -12,6 +12,7 @@ import pytest
 
 from tests.stack import Stack, until
 
+pytestmark = pytest.mark.timeout(240)
 LIVE = "SELECT count(*) FROM sandboxes_sandbox WHERE state <> 'ended'"
 
 
