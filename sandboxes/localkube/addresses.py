@@ -94,12 +94,18 @@ async def _answer(connection: socket.socket) -> None:
             if not chunk:
                 return
             rest += chunk
-            head, end, body = rest.partition(b"\r\n\r\n")
-            size = _body_size(head)
-            if end and len(body) >= size:
-                rest = body[size:]
-                path = head.split(b" ", 2)[1].partition(b"?")[0]
+            while request := _request(rest):
+                path, rest = request
                 await loop.sock_sendall(connection, _ANSWER if path in (b"/health", b"/init") else _UNKNOWN)
+
+
+def _request(received: bytes) -> tuple[bytes, bytes] | None:
+    """The path of a complete request and what was received after it: a client may send several at once."""
+    head, end, body = received.partition(b"\r\n\r\n")
+    size = _body_size(head)
+    if not end or len(body) < size:
+        return None
+    return head.split(b" ", 2)[1].partition(b"?")[0], body[size:]
 
 
 def _body_size(head: bytes) -> int:
