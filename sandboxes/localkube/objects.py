@@ -104,7 +104,7 @@ def _written(seconds: int) -> str:
 
 @lru_cache(4096)
 def quantity(text: str) -> Decimal:
-    """"250m", "1.5", "64Mi" as a plain number; 400 for what is none."""
+    """A Kubernetes quantity (250m, 1.5, 64Mi) as a plain number; 400 for what is none."""
     match = _QUANTITY.fullmatch(text)
     if not match or match[1].count(".") > 1:
         raise bad_request(f"quantities must match the regular expression '{_QUANTITY.pattern}': {text!r}")
