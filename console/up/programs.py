@@ -36,7 +36,7 @@ def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_por
     watched = ("prepare", *(program.name for program in cluster))
 
     def python(name: str, command: list[str], after: tuple[str, ...], stage: int, once: bool = False) -> Program:
-        return Program(name, command, environment, after, stage=stage, once=once)
+        return Program(name, command, named(environment, name), after, stage=stage, once=once)
 
     return [
         *servers,
@@ -52,7 +52,12 @@ def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_por
 
 def face(name: str, command: list[str], port: int, socket: int, environment: dict[str, str]) -> Program:
     ready = http_ready(port, "/readyz")
-    return Program(name, command, environment, ("prepare",), ready, FACES, sockets=(socket,))
+    return Program(name, command, named(environment, name), ("prepare",), ready, FACES, sockets=(socket,))
+
+
+def named(environment: dict[str, str], name: str) -> dict[str, str]:
+    """So that pg_stat_activity says whose a connection is."""
+    return environment | {"PGAPPNAME": name}
 
 
 def shared_environment(options: Options) -> dict[str, str]:

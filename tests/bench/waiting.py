@@ -15,6 +15,10 @@ from .trainers import trainers
 WAITING = 5000
 EDGES = ("edge-1", "edge-2")
 ARRIVAL_LIMIT = 40.0
+CONNECTIONS = """
+    SELECT application_name, count(*) FROM pg_stat_activity
+    WHERE datname = 'agentbox' AND pid <> pg_backend_pid() GROUP BY 1
+"""
 
 
 async def measure(stack: Stack) -> None:
@@ -36,12 +40,11 @@ def queued(stack: Stack) -> int:
 
 def observe(stack: Stack) -> list[Row]:
     edges = [psutil.Process(stack.pid(name)) for name in EDGES]
-    connections = stack.query(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = 'agentbox' AND pid <> pg_backend_pid()"
-    )
+    connections = dict(stack.query(CONNECTIONS))
     return [
         Row("waiting", queued(stack), None, "claims"),
         Row("threads, the larger edge", max(edge.num_threads() for edge in edges), 30, ""),
-        Row("database connections, all processes", connections[0][0], 20, ""),
+        Row("database connections, both edges", sum(connections.get(name, 0) for name in EDGES), 20, ""),
+        Row("database connections, all processes", sum(connections.values()), None, ""),
         Row("memory, the larger edge", max(edge.memory_info().rss for edge in edges) / 2**20, 1024, "MiB"),
     ]
