@@ -35,7 +35,7 @@ check: $(READY)  ## Lint, format, types, architecture, migrations, vendored file
 	@$(PY) -m ruff format --check
 	@SECRET_KEY=check $(PY) -m mypy
 	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
-	@SECRET_KEY=check $(PY) manage.py makemigrations --check --dry-run
+	@SECRET_KEY=check $(PY) -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 	@$(PY) -m console.vendor
 	@$(PY) -m pytest -q --no-header tests/test_architecture.py
 
