@@ -240,12 +240,18 @@ def set_deadline(sandbox_id: str, end_at: datetime, *, only_extend: bool) -> Mov
 
 
 def bind(group_id: int, limit: int, arm_limit: float) -> list[tuple[Moved, str]]:
-    """Bind the first k queued claims to k idle sandboxes: (sandbox, the claim's edge). The caller holds the lock."""
+    """Bind the first k queued claims to k idle sandboxes: (sandbox, the claim's edge). The caller holds the lock.
+
+    No more claims are locked than there are idle sandboxes: with thousands waiting for none this writes nothing.
+    """
     rows = run(
-        f"""WITH queued AS MATERIALIZED (
+        f"""WITH idle AS (
+               SELECT count(*) FROM (SELECT 1 FROM sandboxes_sandbox s WHERE s.group_id = %(group)s AND s.state = 'idle'
+                                        AND s.finding = '' AND {LIVE_ONLY} LIMIT %(limit)s) i),
+        queued AS MATERIALIZED (
                SELECT id, edge, metadata, row_number() OVER (ORDER BY id) AS place FROM (
                  SELECT id, edge, metadata FROM sandboxes_claim WHERE group_id = %(group)s AND state = 'queued'
-                    AND deadline_at > now() ORDER BY id LIMIT %(limit)s FOR UPDATE) q),
+                    AND deadline_at > now() ORDER BY id LIMIT (SELECT count FROM idle) FOR UPDATE) q),
         free AS MATERIALIZED (
                SELECT id, row_number() OVER (ORDER BY idle_at, id) AS place FROM (
                  SELECT s.id, s.idle_at FROM sandboxes_sandbox s WHERE s.group_id = %(group)s AND s.state = 'idle'
