@@ -18,7 +18,7 @@ from django.db import transaction
 
 from pools.models import Cluster
 
-from . import leases, transitions
+from . import leases, transitions, wakes
 from .bucket import Bucket
 from .cluster import client
 from .cluster.errors import AlreadyExists, ClusterError, Gone, OverQuota, PreconditionFailed, Rejected, Throttled
@@ -66,12 +66,13 @@ def drain(cluster_id: int) -> int:
         started = worked = time.monotonic()
         creates, deletes = buckets(cluster, started)
         done = 0
-        with ThreadPoolExecutor(WORKERS) as workers:
+        with ThreadPoolExecutor(WORKERS) as workers, wakes.at_work("sandboxes.drain_cluster", cluster_id) as say:
             while (now := time.monotonic()) - started < BUDGET and now - worked < LINGER:
                 steps = create_some(cluster, api, creates, workers) + delete_some(cluster, api, deletes, workers)
                 save(held, creates)
                 done += steps
                 worked = time.monotonic() if steps else worked
+                say()
                 time.sleep(PAUSE)
         return done
 

@@ -88,5 +88,14 @@ def first_in(key: str, milliseconds: int) -> bool:
     return bool(send(lambda connection: connection.set(key, 1, nx=True, px=milliseconds)))
 
 
+def hold(key: str, milliseconds: int) -> None:
+    """`first_in` of this key says no for so long."""
+    send(lambda connection: connection.set(key, 1, px=milliseconds))
+
+
+def let_go(key: str) -> None:
+    send(lambda connection: connection.delete(key))
+
+
 def encode(message: dict[str, Any]) -> str:
     return json.dumps(message, default=lambda value: value.isoformat(), separators=(",", ":"))

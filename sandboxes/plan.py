@@ -32,9 +32,13 @@ def plan(group_id: int) -> None:
     with leases.leased(ScalingGroup, group_id, due_in=times.RECONCILE_EVERY) as held:
         if held is None:
             return
-        deadline = time.monotonic() + BUDGET
-        while step(held) and time.monotonic() < deadline:
-            time.sleep(PAUSE)
+        with wakes.at_work("sandboxes.plan_group", group_id) as say:
+            deadline = time.monotonic() + BUDGET
+            say()
+            while step(held) and time.monotonic() < deadline:
+                time.sleep(PAUSE)
+                say()
+        step(held)
 
 
 def step(held: leases.Held) -> int:

@@ -245,9 +245,12 @@ def bind(group_id: int, limit: int, arm_limit: float) -> list[tuple[Moved, str]]
     No more claims are locked than there are idle sandboxes: with thousands waiting for none this writes nothing.
     """
     rows = run(
-        f"""WITH idle AS (
+        f"""WITH waiting AS (
+               SELECT count(*) FROM (SELECT 1 FROM sandboxes_claim WHERE group_id = %(group)s AND state = 'queued'
+                                        AND deadline_at > now() LIMIT %(limit)s) q),
+        idle AS (
                SELECT count(*) FROM (SELECT 1 FROM sandboxes_sandbox s WHERE s.group_id = %(group)s AND s.state = 'idle'
-                                        AND s.finding = '' AND {LIVE_ONLY} LIMIT %(limit)s) i),
+                                        AND s.finding = '' AND {LIVE_ONLY} LIMIT (SELECT count FROM waiting)) i),
         queued AS MATERIALIZED (
                SELECT id, edge, metadata, row_number() OVER (ORDER BY id) AS place FROM (
                  SELECT id, edge, metadata FROM sandboxes_claim WHERE group_id = %(group)s AND state = 'queued'

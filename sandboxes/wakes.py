@@ -6,7 +6,8 @@ Celery tasks are called by name, so nothing here imports upwards; a message cost
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import structlog
 from celery import current_app
@@ -19,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 DEDUPLICATE_MS = 100
 EXPIRES = 10.0
+WORK_MS = 1000
+"""A pass at work that is not heard of for longer is taken for dead, and woken."""
 
 _asked: dict[str, float] = {}
 """When this process last woke each subject: at a hundred claims a second most wakes need not even ask Redis."""
@@ -40,13 +43,31 @@ def wake_cluster(cluster_id: int) -> None:
 
 
 def wake(task: str, subject: int) -> None:
-    key = f"wake:{task}:{subject}"
+    """Send the task, unless it was sent just now, is at work, or the broker, which is the same Redis, is away."""
+    key = key_of(task, subject)
     if asked_lately(key) or not live.first_in(key, DEDUPLICATE_MS):
         return
     try:
         current_app.send_task(task, args=[subject], expires=EXPIRES, retry=False)
     except (OperationalError, OSError) as error:
         log.warning("wake not sent", task=task, subject=subject, error=str(error))
+
+
+@contextmanager
+def at_work(task: str, subject: int) -> Iterator[Callable[[], None]]:
+    """While a pass follows a burst nobody needs to wake it. Call what this gives at each step.
+
+    After the block wakes are sent again; so look once more then, for what came between the last look and now.
+    """
+    key = key_of(task, subject)
+    try:
+        yield lambda: live.hold(key, WORK_MS)
+    finally:
+        live.let_go(key)
+
+
+def key_of(task: str, subject: int) -> str:
+    return f"wake:{task}:{subject}"
 
 
 def asked_lately(key: str) -> bool:

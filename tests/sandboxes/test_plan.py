@@ -11,6 +11,7 @@ from sandboxes import leases, plan
 from sandboxes.models import LIVE_SHELF, Decision, Sandbox
 from tests.factories import ago, make_claim, make_cluster, make_env, make_group, make_pool, make_sandbox, make_team
 from tests.race import side_by_side
+from tests.stack import until
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -153,8 +154,7 @@ def test_the_lease_of_a_killed_worker_is_free_at_once() -> None:
 
     side_by_side(die_with_the_lease)
     assert ScalingGroup.objects.get(pk=group.pk).lease_until is not None
-    plan.plan(group.pk)
-    assert states(group) == ["pending"]
+    until(lambda: plan.plan(group.pk) or states(group) == ["pending"], 10)
 
 
 def test_a_failed_pass_says_why_and_lets_go() -> None:
