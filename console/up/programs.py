@@ -7,7 +7,9 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from signal import Signals
 
 from . import interpreter, postgresql, valkey
 from .options import ROOT, Options
@@ -38,11 +40,12 @@ def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_por
     def python(name: str, command: list[str], after: tuple[str, ...], stage: int, once: bool = False) -> Program:
         return Program(name, command, named(environment, name), after, stage=stage, once=once)
 
+    # Passes may be cut anywhere (a test kills the worker under load), and Celery's own ways to stop take seconds.
     return [
         *servers,
         *cluster,
         python("prepare", manage("prepare"), names, WORK, once=True),
-        python("worker", worker(), ("prepare",), WORK),
+        replace(python("worker", worker(), ("prepare",), WORK), stop_signal=Signals.SIGKILL),
         python("beat", beat(), ("prepare",), FACES),
         python("watcher", manage("watch", "--cluster", CLUSTER_NAME), watched, WORK),
         face("web", web(web_socket), options.port, web_socket, environment),
