@@ -59,7 +59,7 @@ def take(model: type[ScalingGroup] | type[Cluster], pk: int) -> Held | None:
             f"""UPDATE {model._meta.db_table} SET lease_fence = lease_fence + 1, lease_backend = pg_backend_pid(),
                        lease_until = now() + make_interval(secs => %s)
                  WHERE id = %s AND (lease_until IS NULL OR lease_until < now()
-                       OR NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = lease_backend))
+                       OR lease_backend IS NULL OR NOT EXISTS (SELECT 1 FROM pg_stat_get_activity(lease_backend)))
                 RETURNING lease_fence, now()""",
             [times.LEASE, pk],
         )
