@@ -25,6 +25,8 @@ BUDGET = 5.0
 PAUSE = 0.1
 STORE_EVERY = 300.0
 """A decision that says the same as the last one is stored again only after this many seconds."""
+REWORD_EVERY = 5.0
+"""One that changes nothing and is bound by the same, but says it with other numbers, at most this often."""
 
 
 def plan(group_id: int) -> None:
@@ -146,8 +148,13 @@ def store(group: ScalingGroup, policy: scaling.Policy, seen: scaling.Observed, d
 
 def is_news(group_id: int, decision: scaling.Decision) -> bool:
     rows = transitions.run(
-        """SELECT binding, want, change, at < now() - make_interval(secs => %s) FROM sandboxes_decision
+        """SELECT binding, change, sentence, extract(epoch FROM now() - at)::float FROM sandboxes_decision
             WHERE group_id = %s ORDER BY at DESC LIMIT 1""",
-        [STORE_EVERY, group_id],
+        [group_id],
     )
-    return not rows or rows[0][3] or rows[0][:3] != (decision.binding.value, decision.want, 0)
+    if not rows:
+        return True
+    binding, change, sentence, age = rows[0]
+    if change or binding != decision.binding.value:
+        return True
+    return bool(age > (REWORD_EVERY if sentence != decision.sentence else STORE_EVERY))
