@@ -99,9 +99,8 @@ def test_nothing_moves_under_the_pointer(open_page: Open, team: Team, pool: Pool
     expect(page.locator("#news button")).to_have_text("+1 new, show")
     expect(row(page, old.pk).locator(".chip")).to_have_text("Stopping")
     assert row(page, new).count() == 0
-    page.locator("#news button").click()
-    expect(row(page, new)).to_be_visible()
     page.mouse.move(5, 5)
+    expect(row(page, new)).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     page.mouse.move(5, 5)
     transitions.insert_pending(pool.pk, ["i" + "p" * 20])
