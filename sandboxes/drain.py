@@ -66,15 +66,21 @@ def drain(cluster_id: int) -> int:
         started = worked = time.monotonic()
         creates, deletes = buckets(cluster, started)
         done = 0
-        with ThreadPoolExecutor(WORKERS) as workers, wakes.at_work("sandboxes.drain_cluster", cluster_id) as say:
-            while (now := time.monotonic()) - started < BUDGET and now - worked < LINGER:
+        with ThreadPoolExecutor(WORKERS) as workers:
+
+            def step() -> int:
                 steps = create_some(cluster, api, creates, workers) + delete_some(cluster, api, deletes, workers)
                 save(held, creates)
-                done += steps
-                worked = time.monotonic() if steps else worked
-                say()
-                time.sleep(PAUSE)
-        return done
+                return steps
+
+            with wakes.at_work("sandboxes.drain_cluster", cluster_id) as say:
+                while (now := time.monotonic()) - started < BUDGET and now - worked < LINGER:
+                    steps = step()
+                    done += steps
+                    worked = time.monotonic() if steps else worked
+                    say()
+                    time.sleep(PAUSE)
+            return done + step()
 
 
 def buckets(cluster: Cluster, now: float) -> tuple[Bucket, Bucket]:
