@@ -39,8 +39,11 @@ class Edge:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.listen(4096)
             self.port: int = listener.getsockname()[1]
+            self.name = f"edge-{self.port}"
+            """Of its connections in pg_stat_activity."""
+            own = {"AGENTBOX_SANDBOX_DOMAIN": f"localhost:{self.port}", "PGAPPNAME": self.name}
             self.log = folder / f"edge-{self.port}.log"
-            self.process = self._start(listener, environment | {"AGENTBOX_SANDBOX_DOMAIN": f"localhost:{self.port}"})
+            self.process = self._start(listener, environment | own)
         self.url = f"http://127.0.0.1:{self.port}"
         wait_until(lambda: answers(f"{self.url}/readyz"), START_SECONDS, self.output)
 
