@@ -33,6 +33,10 @@ def flag(name: str, default: str = "0") -> bool:
     return value in {"1", "true"}
 
 
+PREPARED = {"server_side_binding": True, "prepare_threshold": 2}
+"""The same few statements run all day, and planning them anew took a third of PostgreSQL's time."""
+
+
 def database(url: str) -> dict[str, Any]:
     """Django's form of a libpq URL: postgresql://user:password@host:5432/name, or with ?host=/socket/folder."""
     if not url.startswith(("postgresql://", "postgres://")):
@@ -43,7 +47,7 @@ def database(url: str) -> dict[str, Any]:
         "ENGINE": "django.db.backends.postgresql",
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5} | {key: value for key, value in parts.items() if key not in known},
+        "OPTIONS": {"connect_timeout": 5, **PREPARED} | {name: parts[name] for name in parts if name not in known},
         **{name: str(parts[key]) for key, name in known.items() if key in parts},
     }
 
@@ -173,6 +177,8 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True
+CELERY_DB_REUSE_MAX = 10_000
+"""By default Celery makes a new connection for every task, which costs more than most of our passes."""
 CELERY_TASK_SOFT_TIME_LIMIT = times.SOFT_LIMIT
 CELERY_TASK_TIME_LIMIT = times.HARD_LIMIT
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
