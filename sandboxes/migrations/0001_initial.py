@@ -264,11 +264,8 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["id"], name="sandbox_by_id"),
                     models.Index(
-                        condition=models.Q(("state", "idle")), fields=["group", "idle_at", "id"], name="sandbox_idle"
-                    ),
-                    models.Index(
                         condition=models.Q(("state", "ended"), _negated=True),
-                        fields=["group", "state"],
+                        fields=["group", "state", "idle_at", "id"],
                         name="sandbox_live_by_group",
                     ),
                     models.Index(
