@@ -7,7 +7,7 @@ as in `transitions`; the claim's row is always locked before its sandbox's, so t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from django.db import transaction
 
 from pools.errors import Conflict, QuotaExceeded
 
-from . import live, times, transitions, wakes
+from . import live, matcher, times, transitions, wakes
 from .lifecycle import EndReason, State
 from .matcher import Bound, match
 from .transitions import LIVE_ONLY, MOVED, run
@@ -65,30 +65,40 @@ def request(wanted: Wanted, edge: str) -> Ticket:
         claim_id = insert(wanted, edge)
         if claim_id is None:
             return replay(wanted)
-        (outcome,) = line_up([claim_id], wanted.team_id, wanted.group_id)
+        bound = match(wanted.group_id, own=[claim_id])
+        (outcome,) = outcomes([claim_id], bound, wanted.team_id, wanted.group_id)
     if isinstance(outcome, QuotaExceeded):
         raise outcome
     return outcome
 
 
 def request_many(wanted: Sequence[Wanted], edge: str) -> list[Ticket | QuotaExceeded]:
-    """The same for claims of one group without idempotency keys, in order: a burst costs one transaction."""
-    with transaction.atomic():
-        return line_up(insert_many(wanted, edge), wanted[0].team_id, wanted[0].group_id)
+    """The same for claims of one group without idempotency keys, in order: a burst costs one round trip."""
+    team_id, group_id = wanted[0].team_id, wanted[0].group_id
+    inserted, _, rows = transitions.run_together(insert_statement(wanted, edge), *matcher.statements(group_id))
+    claim_ids = sorted(row[0] for row in inserted)
+    return outcomes(claim_ids, matcher.settle(group_id, rows, claim_ids), team_id, group_id)
 
 
-def line_up(claim_ids: Sequence[int], team_id: int, group_id: int) -> list[Ticket | QuotaExceeded]:
+def outcomes(
+    claim_ids: Sequence[int], bound: Mapping[int, Bound], team_id: int, group_id: int
+) -> list[Ticket | QuotaExceeded]:
     """What becomes of new claims of one group: bound, queued, or refused and forgotten."""
-    bound = match(group_id, own=claim_ids)
     waiting = [claim_id for claim_id in claim_ids if claim_id not in bound]
     refusal = quota_refusal(team_id) if waiting else None
-    if refusal is not None:
-        run("DELETE FROM sandboxes_claim WHERE id = ANY(%s) RETURNING id", [waiting])
-        return [Ticket(claim_id, bound[claim_id]) if claim_id in bound else refusal for claim_id in claim_ids]
-    if waiting:
+    refused = forget(waiting) if refusal else set()
+    if len(waiting) > len(refused):
         tell_queue_changed([(team_id, group_id)])
         wakes.wake_group(group_id)
-    return [Ticket(claim_id, bound.get(claim_id)) for claim_id in claim_ids]
+    return [
+        refusal if refusal and claim_id in refused else Ticket(claim_id, bound.get(claim_id)) for claim_id in claim_ids
+    ]
+
+
+def forget(claim_ids: Sequence[int]) -> set[int]:
+    """Those that nobody has bound meanwhile, removed."""
+    rows = run("DELETE FROM sandboxes_claim WHERE id = ANY(%s) AND state = 'queued' RETURNING id", [list(claim_ids)])
+    return {row[0] for row in rows}
 
 
 def insert(wanted: Wanted, edge: str) -> int | None:
@@ -113,17 +123,16 @@ def insert(wanted: Wanted, edge: str) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def insert_many(wanted: Sequence[Wanted], edge: str) -> list[int]:
-    """The new claims' ids, in the order asked: PostgreSQL numbers the rows of a sorted SELECT in its order."""
+def insert_statement(wanted: Sequence[Wanted], edge: str) -> transitions.Statement:
+    """Returns the new claims' ids, which grow in the order asked: PostgreSQL numbers a sorted SELECT in its order."""
     columns = ([w.timeout for w in wanted], [json.dumps(w.metadata) for w in wanted], [w.wait for w in wanted])
-    rows = run(
+    return (
         """INSERT INTO sandboxes_claim (team_id, group_id, edge, timeout, metadata, deadline_at)
         SELECT %s, %s, %s, v.timeout, v.metadata::jsonb, now() + make_interval(secs => v.wait)
           FROM unnest(%s::int[], %s::text[], %s::float[]) WITH ORDINALITY AS v(timeout, metadata, wait, place)
          ORDER BY v.place RETURNING id""",
         [wanted[0].team_id, wanted[0].group_id, edge, *columns],
     )
-    return sorted(row[0] for row in rows)
 
 
 def replay(wanted: Wanted) -> Ticket:

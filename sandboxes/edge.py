@@ -27,7 +27,7 @@ django.setup()
 from django.conf import settings  # noqa: E402 - models need Django set up
 
 from . import times  # noqa: E402
-from .e2b import claiming  # noqa: E402
+from .e2b import claiming, lifetime  # noqa: E402
 from .e2b.capacity import Capacity  # noqa: E402
 from .e2b.catalog import Catalog  # noqa: E402
 from .e2b.claiming import Claiming  # noqa: E402
@@ -135,7 +135,7 @@ def start() -> Running:
     capacity = Capacity(database)
     batches = (claiming.deliveries(database), claiming.cancels(database), claiming.expiries(database))
     claims = Claiming(name, database, waiting, envd, capacity, Requests(database, name), *batches)
-    control = Control(database, envd, claims, routes, Keys(database), Catalog(database))
+    control = Control(database, envd, claims, routes, Keys(database), Catalog(database), lifetime.kills(database))
     listeners: dict[str, Listener] = {
         f"edge:{name}": waiting.notice,
         "gone": routes.note_gone,

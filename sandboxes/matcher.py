@@ -7,9 +7,10 @@ observer and by the one-second sweep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -32,15 +33,26 @@ class Bound:
 
 def match(group_id: int, *, own: Sequence[int] = ()) -> dict[int, Bound]:
     """Bind what can be bound; returns the new bindings by claim id. Nobody is told of the caller's `own` claims."""
-    with transaction.atomic(savepoint=False):
-        transitions.run("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, group_id])
-        pairs = transitions.bind(group_id, BATCH, times.ARM_LIMIT)
-        if pairs:
-            known = set(own)
-            notices = [(edge, sandbox.claim_id or 0) for sandbox, edge in pairs if sandbox.claim_id not in known]
-            if notices:
-                transaction.on_commit(lambda: live.publish_bound(notices))
-            wakes.wake_group(group_id)
+    _, rows = transitions.run_together(*statements(group_id))
+    return settle(group_id, rows, own)
+
+
+def statements(group_id: int) -> tuple[transitions.Statement, transitions.Statement]:
+    """Lock and bind. Two, because what the lock waits for must be seen: each statement has a snapshot of its own."""
+    lock = ("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK, group_id])
+    return lock, transitions.bind_statement(group_id, BATCH, times.ARM_LIMIT)
+
+
+def settle(group_id: int, rows: Iterable[tuple[Any, ...]], own: Sequence[int]) -> dict[int, Bound]:
+    """After the statements: tell the edges whose claims are bound, and the autoscaler."""
+    pairs = transitions.bound(rows)
+    if not pairs:
+        return {}
+    known = set(own)
+    notices = [(edge, sandbox.claim_id or 0) for sandbox, edge in pairs if sandbox.claim_id not in known]
+    if notices:
+        transaction.on_commit(lambda: live.publish_bound(notices))
+    wakes.wake_group(group_id)
     return {bound.claim_id: bound for bound in (as_bound(sandbox) for sandbox, _ in pairs)}
 
 

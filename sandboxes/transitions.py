@@ -7,6 +7,7 @@ two writers, a replayed event or a late answer do no harm. Each returns the rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,7 +22,7 @@ LIVE_ONLY = "s.shelf = '9999-12-31 00:00:00+00'"
 
 MOVED = """s.id, s.rev, s.state, s.team_id, s.group_id, s.pool_id, s.cluster_id,
     (SELECT p.name FROM pools_pool p WHERE p.id = s.pool_id), s.node, s.pod_ip, s.created_at, s.idle_at, s.claimed_at,
-    s.end_at, s.ended_at, s.end_reason, s.finding, s.finding_text, s.claim_id"""
+    s.end_at, s.stopping_at, s.ended_at, s.end_reason, s.finding, s.finding_text, s.claim_id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,20 @@ class Moved:
     idle_at: datetime | None
     claimed_at: datetime | None
     end_at: datetime | None
+    stopping_at: datetime | None
     ended_at: datetime | None
     end_reason: str
     finding: str
     finding_text: str
     claim_id: int | None
 
+    def left_service(self) -> bool:
+        """With this transition, not with an earlier one."""
+        return self.state == State.STOPPING or (self.state == State.ENDED and self.stopping_at is None)
+
     def row(self) -> dict[str, Any]:
         """The live row of the browser's table."""
-        hidden = ("team_id", "cluster_id", "pod_ip", "claim_id")
+        hidden = ("team_id", "cluster_id", "pod_ip", "stopping_at", "claim_id")
         row = {name: getattr(self, name) for name in self.__slots__ if name not in hidden}
         return row | {"shown": shown_group(self.state, self.finding).value}
 
@@ -61,11 +67,33 @@ def run(sql: str, params: Sequence[Any] | dict[str, Any]) -> list[tuple[Any, ...
         return list(cursor.fetchall())
 
 
+type Statement = tuple[str, Sequence[Any] | dict[str, Any]]
+
+
+def run_together(*statements: Statement) -> list[list[tuple[Any, ...]]]:
+    """What each statement returns. They cost one round trip, and make one transaction if none is open.
+
+    So a lock that the first one takes is held for as long as PostgreSQL works, not while this process waits for CPU.
+    """
+    connection.ensure_connection()
+    with ExitStack() as stack:
+        cursors = [stack.enter_context(connection.cursor()) for _ in statements]
+        with connection.wrap_database_errors, connection.connection.pipeline():
+            for cursor, statement in zip(cursors, statements, strict=True):
+                cursor.execute(*statement)
+        return [list(cursor.fetchall()) for cursor in cursors]
+
+
 def move(sql: str, params: Sequence[Any]) -> list[Moved]:
     """Run a statement that returns MOVED rows, and tell the world after commit."""
     moved = [Moved(*row) for row in run(sql, params)]
     announce(moved)
     return moved
+
+
+def move_each(sql: str, rows: Sequence[tuple[Any, ...]]) -> list[Moved]:
+    """`move` for a statement whose parameters are the rows' columns as arrays; none, no statement."""
+    return move(sql, columns(rows)) if rows else []
 
 
 def announce(moved: Sequence[Moved]) -> None:
@@ -74,7 +102,7 @@ def announce(moved: Sequence[Moved]) -> None:
     by_team: dict[int, list[dict[str, Any]]] = {}
     for sandbox in moved:
         by_team.setdefault(sandbox.team_id, []).append(sandbox.row())
-    gone = [sandbox.id for sandbox in moved if sandbox.state in (State.STOPPING, State.ENDED) and sandbox.claim_id]
+    gone = [sandbox.id for sandbox in moved if sandbox.claim_id and sandbox.left_service()]
     messages = [(team_id, {"rows": rows}) for team_id, rows in by_team.items()]
     transaction.on_commit(lambda: live.publish(messages, gone))
 
@@ -83,11 +111,10 @@ def note(sandboxes: Iterable[Moved], kind: str, text: str = "") -> None:
     """Store an event for each: something that is not the normal course. `text` defaults to the finding's."""
     rows = [(s.team_id, s.id, kind, text or s.finding_text) for s in sandboxes]
     if rows:
-        columns = list(zip(*rows, strict=True))
         run(
             "INSERT INTO sandboxes_event (team_id, sandbox_id, kind, text) "
             "SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) RETURNING id",
-            [list(column) for column in columns],
+            columns(rows),
         )
 
 
@@ -105,41 +132,43 @@ def insert_pending(pool_id: int, ids: Sequence[str]) -> list[Moved]:
 
 def acknowledge(pods: Sequence[tuple[str, str]]) -> list[Moved]:
     """pending -> starting: the cluster has taken the Pod. Each is (sandbox id, Pod uid)."""
-    return move(
+    return move_each(
         f"""UPDATE sandboxes_sandbox s SET state = 'starting', rev = s.rev + 1, starting_at = now(), pod_uid = v.uid,
                failures = 0, retry_at = NULL, finding = '', finding_text = '', finding_at = NULL
           FROM unnest(%s::text[], %s::text[]) AS v(id, uid)
          WHERE s.id = v.id AND s.state = 'pending' AND {LIVE_ONLY} RETURNING {MOVED}""",
-        columns(pods, 2),
+        pods,
     )
 
 
 def make_idle(pods: Sequence[tuple[str, str, str, str]]) -> list[Moved]:
     """pending or starting -> idle: the Pod is ready. Each is (sandbox id, Pod uid, Pod IP, node)."""
-    return move(
+    return move_each(
         f"""UPDATE sandboxes_sandbox s SET state = 'idle', rev = s.rev + 1, idle_at = now(), pod_uid = v.uid,
                starting_at = coalesce(s.starting_at, now()), pod_ip = v.ip, node = v.node,
                finding = '', finding_text = '', finding_at = NULL
           FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS v(id, uid, ip, node)
          WHERE s.id = v.id AND s.state IN ('pending', 'starting') AND {LIVE_ONLY} RETURNING {MOVED}""",
-        columns(pods, 4),
+        pods,
     )
 
 
 def find(findings: Sequence[tuple[str, str, str]]) -> list[Moved]:
     """Set or clear findings of live sandboxes: (sandbox id, code or "", text). No change of state."""
-    return move(
+    return move_each(
         f"""UPDATE sandboxes_sandbox s SET rev = s.rev + 1, finding = v.code, finding_text = v.text,
                finding_at = CASE WHEN v.code = '' THEN NULL WHEN s.finding = v.code THEN s.finding_at ELSE now() END
           FROM unnest(%s::text[], %s::text[], %s::text[]) AS v(id, code, text)
          WHERE s.id = v.id AND s.state <> 'ended' AND (s.finding, s.finding_text) <> (v.code, v.text) AND {LIVE_ONLY}
         RETURNING {MOVED}""",
-        columns(findings, 3),
+        findings,
     )
 
 
 def find_unready(ids: Sequence[str]) -> list[Moved]:
     """Idle sandboxes whose Pod stopped being ready: they are not claimable."""
+    if not ids:
+        return []
     return move(
         f"""UPDATE sandboxes_sandbox s SET rev = s.rev + 1, finding = 'not_ready', finding_at = now(),
                finding_text = 'The Pod was ready and no longer is; its runtime does not answer.'
@@ -150,13 +179,13 @@ def find_unready(ids: Sequence[str]) -> list[Moved]:
 
 def refuse(refusals: Sequence[tuple[str, str, str, float]]) -> list[Moved]:
     """A create that may work later: (sandbox id, finding code, text, seconds until the next try). Stays pending."""
-    return move(
+    return move_each(
         f"""UPDATE sandboxes_sandbox s SET rev = s.rev + 1, failures = s.failures + 1, finding = v.code,
                finding_text = v.text, finding_at = coalesce(s.finding_at, now()),
                retry_at = now() + make_interval(secs => v.wait)
           FROM unnest(%s::text[], %s::text[], %s::text[], %s::float[]) AS v(id, code, text, wait)
          WHERE s.id = v.id AND s.state = 'pending' AND {LIVE_ONLY} RETURNING {MOVED}""",
-        columns(refusals, 4),
+        refusals,
     )
 
 
@@ -172,6 +201,21 @@ def stop(
                end_reason = %s, end_actor = %s, end_message = %s
          WHERE s.id = ANY(%s) AND s.state = ANY(%s) AND {LIVE_ONLY} RETURNING {MOVED}""",
         [reason.value, actor, message, list(ids), allowed],
+    )
+
+
+def kill(kills: Sequence[tuple[int, str, str]]) -> list[Moved]:
+    """claimed -> stopping where the sandbox is the team's and usable. Each is (team id, sandbox id, actor)."""
+    return move_each(
+        f"""WITH asked AS MATERIALIZED (
+               SELECT s.id, v.actor FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS v(team, id, actor)
+                 JOIN sandboxes_sandbox s ON s.id = v.id AND s.team_id = v.team
+                WHERE s.state = 'claimed' AND s.delivered_at IS NOT NULL AND s.end_at > now() AND {LIVE_ONLY}
+                ORDER BY s.id FOR UPDATE OF s)
+        UPDATE sandboxes_sandbox s SET state = 'stopping', rev = s.rev + 1, stopping_at = now(),
+               end_reason = 'killed', end_actor = asked.actor
+          FROM asked WHERE s.id = asked.id AND s.state = 'claimed' AND {LIVE_ONLY} RETURNING {MOVED}""",
+        kills,
     )
 
 
@@ -213,14 +257,14 @@ def stop_overdue(limit: int) -> list[Moved]:
 
 def end(pods: Sequence[tuple[str, EndReason, str]]) -> list[Moved]:
     """-> ended: the Pod is gone. (sandbox id, reason, message) count only where nothing was said at stopping."""
-    return move(
+    return move_each(
         f"""UPDATE sandboxes_sandbox s SET state = 'ended', rev = s.rev + 1, ended_at = now(),
                end_reason = CASE WHEN s.end_reason = '' THEN v.reason ELSE s.end_reason END,
                end_actor = CASE WHEN s.end_reason = '' THEN 'cluster' ELSE s.end_actor END,
                end_message = CASE WHEN s.end_message = '' THEN v.message ELSE s.end_message END
           FROM unnest(%s::text[], %s::text[], %s::text[]) AS v(id, reason, message)
          WHERE s.id = v.id AND s.state <> 'ended' AND {LIVE_ONLY} RETURNING {MOVED}""",
-        columns([(id_, reason.value, message) for id_, reason, message in pods], 3),
+        [(id_, reason.value, message) for id_, reason, message in pods],
     )
 
 
@@ -239,12 +283,12 @@ def set_deadline(sandbox_id: str, end_at: datetime, *, only_extend: bool) -> Mov
     return moved[0]
 
 
-def bind(group_id: int, limit: int, arm_limit: float) -> list[tuple[Moved, str]]:
-    """Bind the first k queued claims to k idle sandboxes: (sandbox, the claim's edge). The caller holds the lock.
+def bind_statement(group_id: int, limit: int, arm_limit: float) -> Statement:
+    """Bind the first k queued claims to k idle sandboxes; for `bound`. The transaction holds the group's lock.
 
     No more claims are locked than there are idle sandboxes: with thousands waiting for none this writes nothing.
     """
-    rows = run(
+    return (
         f"""WITH waiting AS (
                SELECT count(*) FROM (SELECT 1 FROM sandboxes_claim WHERE group_id = %(group)s AND state = 'queued'
                                         AND deadline_at > now() LIMIT %(limit)s) q),
@@ -269,11 +313,15 @@ def bind(group_id: int, limit: int, arm_limit: float) -> list[tuple[Moved, str]]
           FROM pairs WHERE s.id = pairs.sandbox AND {LIVE_ONLY} RETURNING {MOVED}, pairs.edge""",
         {"group": group_id, "limit": limit, "arm": arm_limit},
     )
-    bound = [(Moved(*row[:-1]), row[-1]) for row in rows]
-    announce([sandbox for sandbox, _ in bound])
-    return bound
 
 
-def columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+def bound(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Moved, str]]:
+    """What `bind_statement` returned, announced: (sandbox, the claim's edge)."""
+    pairs = [(Moved(*row[:-1]), row[-1]) for row in rows]
+    announce([sandbox for sandbox, _ in pairs])
+    return pairs
+
+
+def columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     """Rows as the arrays that unnest takes."""
-    return [[row[index] for row in rows] for index in range(width)]
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -18,9 +18,11 @@ from sandboxes.serving.asgi import (
     send_json,
     send_preflight,
 )
+from sandboxes.serving.batch import Batch
 from sandboxes.serving.database import BROKEN, Database
 from sandboxes.serving.envd import Envd
 
+from . import lifetime
 from .answers import Answer, Refusal, refusal_of, try_again
 from .call import Call, CallerGone
 from .catalog import Catalog
@@ -39,6 +41,7 @@ class Control:
     routes: SandboxRoutes
     keys: Keys
     catalog: Catalog
+    kills: Batch[lifetime.Kill, bool]
     paths: Routes = field(default_factory=Routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

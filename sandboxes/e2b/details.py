@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from sandboxes import tokens, transitions
+from sandboxes import tokens
 from sandboxes.lifecycle import State
 from sandboxes.models import LIVE_SHELF, Sandbox
 
@@ -58,15 +58,6 @@ def running(team_id: int) -> QuerySet[Sandbox]:
 
 def rows(sandboxes: QuerySet[Sandbox]) -> list[Row]:
     return [Row(*values) for values in sandboxes.values_list(*COLUMNS)]
-
-
-def exists(team_id: int, sandbox_id: str) -> bool:
-    """The same condition as `running`, without the ORM's cost: every kill asks."""
-    if "\0" in sandbox_id:
-        return False
-    sql = f"""SELECT 1 FROM sandboxes_sandbox s WHERE s.id = %s AND s.team_id = %s AND s.state = 'claimed'
-               AND s.delivered_at IS NOT NULL AND s.end_at > now() AND {transitions.LIVE_ONLY}"""
-    return bool(transitions.run(sql, [sandbox_id, team_id]))
 
 
 def find(team_id: int, sandbox_id: str) -> Row | None:

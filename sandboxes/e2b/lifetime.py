@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from sandboxes import transitions, wakes
-from sandboxes.lifecycle import EndReason, State
+from sandboxes.serving.batch import Batch
+from sandboxes.serving.database import Database
 
 from . import details
 from .answers import Answer, Refusal, invalid, not_there, try_again
@@ -31,21 +33,32 @@ async def info(call: Call) -> Answer:
 async def kill(call: Call) -> Answer:
     """204, or 404 when it is gone already. The data plane is cut before the answer, the Pod is deleted soon after."""
     call.key.check_operates()
-    killed = await call.control.database.run(end, call.key.team_id, call.sandbox_id, call.key.actor)
-    if not killed:
+    if not await call.control.kills.get((call.key.team_id, call.sandbox_id, call.key.actor)):
         raise not_there(call.sandbox_id[:40])
     call.control.routes.gone([call.sandbox_id])
     return Answer(204)
 
 
-def end(team_id: int, sandbox_id: str, actor: str) -> bool:
-    if not details.exists(team_id, sandbox_id):
-        return False
-    moved = transitions.stop([sandbox_id], EndReason.KILLED, actor, only=[State.CLAIMED])
-    for sandbox in moved:
-        wakes.wake_cluster(sandbox.cluster_id)
-        wakes.wake_group(sandbox.group_id)
-    return bool(moved)
+type Kill = tuple[int, str, str]
+"""Team id, sandbox id, actor."""
+
+
+def kills(database: Database) -> Batch[Kill, bool]:
+    """What episodes that end together ask for is done together; keys of sandboxes that were there are answered."""
+
+    async def kill(asked: list[Kill]) -> Mapping[Kill, bool]:
+        killed = await database.run(end, [kill for kill in asked if "\0" not in kill[1]])
+        return {kill: kill[1] in killed for kill in asked}
+
+    return Batch(kill)
+
+
+def end(kills: Sequence[Kill]) -> set[str]:
+    moved = transitions.kill(kills)
+    for cluster_id in {sandbox.cluster_id for sandbox in moved}:
+        wakes.wake_cluster(cluster_id)
+    wakes.wake_groups(sandbox.group_id for sandbox in moved)
+    return {sandbox.id for sandbox in moved}
 
 
 async def set_timeout(call: Call) -> Answer:
