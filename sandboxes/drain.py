@@ -30,12 +30,12 @@ from .tokens import bootstrap_digest
 log = structlog.get_logger(__name__)
 
 BATCH = 64
-WORKERS = 8
+WORKERS = 4
 BUDGET = 12.0
 """Seconds a run may take, below the soft time limit."""
 LINGER = 0.5
 """A run stays this long after its last work, so that a burst needs no further message."""
-PAUSE = 0.05
+PAUSE = 0.15
 DELETE_AGAIN = 10.0
 """Seconds until an accepted delete that has not ended its Pod is repeated."""
 QUOTA_AGAIN = 10.0
@@ -70,7 +70,8 @@ def drain(cluster_id: int) -> int:
 
             def step() -> int:
                 steps = create_some(cluster, api, creates, workers) + delete_some(cluster, api, deletes, workers)
-                save(held, creates)
+                if steps:
+                    save(held, creates)
                 return steps
 
             with wakes.at_work("sandboxes.drain_cluster", cluster_id) as say:

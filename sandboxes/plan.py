@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 BUDGET = 5.0
 """Seconds a run keeps following a burst."""
-PAUSE = 0.1
+PAUSE = 0.25
 STORE_EVERY = 300.0
 """A decision that says the same as the last one is stored again only after this many seconds."""
 REWORD_EVERY = 5.0

@@ -24,8 +24,8 @@ log = structlog.get_logger(__name__)
 
 QUEUE = 5000
 BATCH = 500
-GATHER = 0.02
-"""Seconds a batch waits for company after its first change."""
+GATHER = 0.1
+"""Seconds a batch gathers company after its first change: a statement for ten Pods costs little more than for one."""
 TICK = 1.0
 BACKOFF = (0.2, 15.0)
 GIVE_UP = 120.0
@@ -103,19 +103,20 @@ class Mirror:
             raise failure
         batch = Batch()
         news: dict[str, PodSnapshot] = {}
-        wait = TICK
-        for _ in range(BATCH):
+        until = time.monotonic() + TICK
+        for number in range(BATCH):
             try:
-                change = self.changes.get(timeout=wait)
+                change = self.changes.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 break
+            if number == 0:
+                until = time.monotonic() + GATHER
             if isinstance(change, ClusterError):
                 self.failure = change
                 break
             if change is None:
                 return self.settle(batch, news), True
             self.take(change, batch, news)
-            wait = GATHER
         return self.settle(batch, news), False
 
     def take(self, change: Change, batch: Batch, news: dict[str, PodSnapshot]) -> None:
