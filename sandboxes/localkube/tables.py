@@ -46,7 +46,7 @@ def wanted(accept: str) -> bool:
 
 def encode(kind: Kind, entries: list[Entry], page: Page | None = None) -> bytes:
     meta = {"resourceVersion": str(page.version), "continue": page.token} if page else {}
-    return encode_json(_table(kind, [entry.load() for entry in entries], meta)).encode()
+    return encode_json(_table(kind, [entry.load() for entry in entries], meta))
 
 
 def _table(kind: Kind, items: list[Json], meta: Json | None = None) -> Json:
@@ -65,7 +65,7 @@ async def watch(kind: Kind, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]
         for event in map(json.loads, chunk.splitlines()):
             if event["type"] not in ("BOOKMARK", "ERROR"):
                 event["object"] = _table(kind, [event["object"]])
-            yield encode_json(event).encode() + b"\n"
+            yield encode_json(event) + b"\n"
 
 
 def _row(item: Json, columns: Columns) -> Json:
