@@ -17,14 +17,16 @@ PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def before_exec(death: Signals, *, ordinary: bool = False) -> Callable[[], None]:
+def before_exec(death: Signals, *, ordinary: bool = False, nice: int = 0) -> Callable[[], None]:
     """A `preexec_fn`: `death` is sent to the child when the thread that started it ends, even by SIGKILL.
 
-    With `ordinary` the child runs as a user that is not root and has a name, as PostgreSQL demands.
+    With `ordinary` the child runs as a user that is not root and has a name, as PostgreSQL demands. `nice` is how far
+    it steps back when CPU is short.
     """
     other = ordinary and not is_ordinary(os.geteuid())
 
     def prepare() -> None:  # pragma: no cover - between fork and exec nobody measures
+        os.nice(nice)
         if other:
             become_ordinary()
         libc.prctl(PR_SET_PDEATHSIG, death, 0, 0, 0)

@@ -32,6 +32,7 @@ class Program:
     stop_signal: Signals = Signals.SIGTERM
     once: bool = False
     ordinary: bool = False
+    nice: int = 0
     sockets: tuple[int, ...] = field(default=())
 
 

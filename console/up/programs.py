@@ -17,6 +17,8 @@ from .program import Program, Ready, http_ready
 
 FACES, WORK, CLUSTER, SERVERS = range(4)
 """Stages of stopping: first nobody asks, then nobody acts, then the Pods end, last what they all stand on."""
+BACKGROUND = 10
+"""Niceness of what refills and observes: on one machine those who wait for a claim come first."""
 EDGES = ("edge-1", "edge-2")
 ENVD = "/opt/agentbox"
 CLUSTER_NAME = "local"
@@ -40,14 +42,17 @@ def programs(options: Options, web_socket: int, edge_socket: int, kubernetes_por
     def python(name: str, command: list[str], after: tuple[str, ...], stage: int, once: bool = False) -> Program:
         return Program(name, command, named(environment, name), after, stage=stage, once=once)
 
+    def background(name: str, command: list[str], after: tuple[str, ...], stage: int) -> Program:
+        return replace(python(name, command, after, stage), nice=BACKGROUND)
+
     # Passes may be cut anywhere (a test kills the worker under load), and Celery's own ways to stop take seconds.
     return [
         *servers,
         *cluster,
         python("prepare", manage("prepare"), names, WORK, once=True),
-        replace(python("worker", worker(), ("prepare",), WORK), stop_signal=Signals.SIGKILL),
-        python("beat", beat(), ("prepare",), FACES),
-        python("watcher", manage("watch", "--cluster", CLUSTER_NAME), watched, WORK),
+        replace(background("worker", worker(), ("prepare",), WORK), stop_signal=Signals.SIGKILL),
+        background("beat", beat(), ("prepare",), FACES),
+        background("watcher", manage("watch", "--cluster", CLUSTER_NAME), watched, WORK),
         face("web", web(web_socket), options.port, web_socket, environment),
         *(face(name, edge(edge_socket), options.edge_port, edge_socket, environment) for name in EDGES),
     ]

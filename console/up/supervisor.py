@@ -118,7 +118,7 @@ class Supervisor:
             bufsize=0,
             pass_fds=program.sockets,
             start_new_session=True,
-            preexec_fn=before_exec(program.stop_signal, ordinary=program.ordinary),
+            preexec_fn=before_exec(program.stop_signal, ordinary=program.ordinary, nice=program.nice),
         )
         self.running[program.name] = process
         leftovers.remember(self.pid_files, program.name, process.pid, program.stop_signal)
