@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+
+import uvloop
 
 from tests.stack import Stack
 
@@ -47,7 +48,7 @@ def measure_on(arguments: tuple[str, ...], measures: dict[str, Measure]) -> None
             f"\nThe stack was ready after {time.monotonic() - began:.1f} s ({' '.join(arguments) or 'real Pods'})"
         )
         for run in measures.values():
-            asyncio.run(run(stack))
+            uvloop.run(run(stack))
 
 
 if __name__ == "__main__":
