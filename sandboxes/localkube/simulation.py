@@ -3,12 +3,12 @@
 import asyncio
 import math
 import random
-import socket
 from dataclasses import dataclass
 
-from sandboxes.localkube.addresses import Addresses, Stub
+from sandboxes.localkube.addresses import Addresses
 from sandboxes.localkube.kubelet import PORT, Exit, Life
 from sandboxes.localkube.objects import Json, bad_request
+from sandboxes.localkube.stub import Stub
 
 FAULTS = ("image_missing", "crash_loop", "never_ready", "evicted", "slow")
 
@@ -62,7 +62,8 @@ class Settings:
 @dataclass
 class Run:
     fault: str
-    listener: socket.socket | None = None
+    turn: object | None = None
+    """Of the container that runs now; a restarted one has another."""
 
 
 class SimulatedContainers:
@@ -70,7 +71,7 @@ class SimulatedContainers:
         self.settings = settings
         self._images = images
         self._addresses = addresses
-        self._stub = Stub()
+        self._stub: Stub | None = None
 
     def has_image(self, life: Life) -> bool:
         life.run = life.run or Run(self.settings.draw_fault())
@@ -84,8 +85,10 @@ class SimulatedContainers:
         end = clock() + seconds
         while clock() < end:
             await life.pause(end - clock())
-        life.address, run.listener = self._addresses.open(life.address)
-        self._stub.add(run.listener)
+        life.address, listener = self._addresses.open(life.address)
+        self._stub = self._stub or Stub()
+        self._stub.add(life.address, listener)
+        run.turn = object()
         if run.fault == "crash_loop":
             self._end_later(life, self.settings.crash_after, Exit(1))
         if run.fault == "evicted":
@@ -99,10 +102,10 @@ class SimulatedContainers:
         self._end_later(life, self.settings.stop_median, Exit(128 + number))
 
     def _end_later(self, life: Life, seconds: float, end: Exit) -> None:
-        asyncio.get_running_loop().call_later(seconds, self._end, life, life.run.listener, end)
+        asyncio.get_running_loop().call_later(seconds, self._end, life, life.run.turn, end)
 
-    def _end(self, life: Life, listener: socket.socket | None, end: Exit) -> None:
-        if life.run.listener is listener:  # else this run has ended already
+    def _end(self, life: Life, turn: object | None, end: Exit) -> None:
+        if life.run.turn is turn:  # else this run has ended already
             self.silence(life)
             life.exited(end)
 
@@ -110,9 +113,9 @@ class SimulatedContainers:
         return ""
 
     def silence(self, life: Life) -> None:
-        if life.run and life.run.listener:
-            self._stub.remove(life.run.listener)
-            life.run.listener = None
+        if self._stub and life.run and life.run.turn:
+            self._stub.remove(life.address)
+            life.run.turn = None
 
     def forget(self, life: Life) -> None:
         self.silence(life)
