@@ -26,7 +26,7 @@ from tests.conftest import ROOT
 from tests.factories import make_sandbox
 
 ENVD_PORT = 49983
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 ADDRESSES = itertools.count(os.getpid() % 200 * 1000 + 1)
 
 
