@@ -8,6 +8,7 @@ export PORT
 
 # Without clock, database or network, so nothing in them may be untested.
 PURE := pools/scaling.py,pools/errors.py,sandboxes/lifecycle.py,sandboxes/times.py,sandboxes/diagnosis.py
+PURE := $(PURE),pools/documents.py,pools/isolation.py,pools/pod_template.py
 PURE := $(PURE),sandboxes/cluster/snapshot.py,sandboxes/cluster/manifest.py,sandboxes/cluster/errors.py
 
 .DEFAULT_GOAL := help

@@ -198,6 +198,12 @@ SANDBOX_DOMAIN = os.environ.get("AGENTBOX_SANDBOX_DOMAIN", "localhost:8001")
 POD_NAMESPACE = os.environ.get("AGENTBOX_NAMESPACE", "agentbox")
 ENVD_PORT = 49983
 ENVD_COMMAND = os.environ.get("AGENTBOX_ENVD_COMMAND", "/opt/agentbox/bin/envd").split()
+ENVD_IMAGE = os.environ.get("AGENTBOX_ENVD_IMAGE", "")
+"""Whence an init container brings envd into each Pod; empty where the images have it already, as on localkube."""
+ENVD_INSTALL_COMMAND = os.environ.get("AGENTBOX_ENVD_INSTALL_COMMAND", "/opt/agentbox/bin/envd install /target").split()
+"""Run in that image: it copies envd to /target, where sandboxes find it at /opt/agentbox."""
+RUNTIME_CLASS = os.environ.get("AGENTBOX_RUNTIME_CLASS", "")
+"""For every sandbox, whatever its env says; empty leaves it to the env."""
 
 LOGGING_CONFIG = "console.logging.configure"
 LOGGING: dict[str, Any] = {"level": os.environ.get("LOG_LEVEL", "INFO")}

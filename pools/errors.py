@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class DomainError(Exception):
     """A refusal a person can act on: a stable `code`, a sentence, and the field it is about ("" if none)."""
@@ -17,6 +19,15 @@ class DomainError(Exception):
 
 class Invalid(DomainError):
     """The input breaks a rule."""
+
+
+class InvalidDocument(Invalid):
+    """Several fields of one document are wrong: `problems` are pairs of path and sentence, the first is the message."""
+
+    def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
+        field, text = problems[0]
+        super().__init__(f"{field}: {text}", field=field)
+        self.problems = tuple(problems)
 
 
 class NotFound(DomainError):

@@ -125,7 +125,7 @@ class InstanceType(models.Model):
 
 
 class Env(models.Model):
-    """What E2B calls a template: image, defaults, docs."""
+    """What E2B calls a template: image, defaults, docs. `generation` counts edits."""
 
     team = models.ForeignKey(Team, models.CASCADE, related_name="envs")
     name = models.CharField(max_length=24, validators=[NAME])
@@ -134,6 +134,10 @@ class Env(models.Model):
     default_group = models.ForeignKey("ScalingGroup", models.SET_NULL, null=True, blank=True, related_name="+")
     default_timeout = models.PositiveIntegerField(default=300, help_text="Seconds of life if none are asked for.")
     max_timeout = models.PositiveIntegerField(default=86400, help_text="The longest life, in seconds from the claim.")
+    pod_template = models.JSONField(
+        default=dict, blank=True, help_text="What its Pods get besides (pools.pod_template)."
+    )
+    generation = models.PositiveIntegerField(default=1, editable=False)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

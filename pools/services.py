@@ -8,9 +8,9 @@ from typing import Any
 from celery import current_app
 from django.db import transaction
 
-from . import keys
-from .errors import Conflict, Invalid
-from .models import ApiKey, AuditEntry, Role, ScalingGroup, Team, User
+from . import keys, pod_template
+from .errors import Conflict, Invalid, InvalidDocument
+from .models import ApiKey, AuditEntry, Env, Role, ScalingGroup, Team, User
 
 EDITABLE = ("min_replicas", "max_replicas", "min_idle")
 LARGEST = 100_000
@@ -67,6 +67,26 @@ def edit_group(
     fresh.save(update_fields=[*EDITABLE, "generation", "updated_at", "due_at"])
     audit(fresh.env.team, actor, "autoscaling.update", f"group {fresh}", before, wanted)
     transaction.on_commit(lambda: wake_group(fresh.pk), robust=True)
+    return fresh
+
+
+@transaction.atomic
+def edit_env(*, env: Env, actor: str, generation: int, template: dict[str, Any]) -> Env:
+    """Set what the env's Pods get besides; sandboxes that exist keep theirs. Conflict and InvalidDocument as above."""
+    fresh = Env.objects.select_for_update(of=("self",)).select_related("team").get(pk=env.pk)
+    if fresh.generation != generation:
+        text = (
+            f"Somebody changed {fresh} meanwhile (revision {fresh.generation}, yours is {generation}); load it again."
+        )
+        raise Conflict(text, field="generation")
+    if problems := pod_template.problems(template, fresh.team.name):
+        raise InvalidDocument(problems)
+    if fresh.pod_template == template:
+        return fresh
+    before, fresh.pod_template = fresh.pod_template, template
+    fresh.generation += 1
+    fresh.save(update_fields=["pod_template", "generation"])
+    audit(fresh.team, actor, "env.update", f"env {fresh}", {"pod_template": before}, {"pod_template": template})
     return fresh
 
 

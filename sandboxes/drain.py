@@ -7,6 +7,7 @@ next run finds the same rows: a Pod that was posted but not acknowledged answers
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -120,7 +121,8 @@ def create_some(cluster: Cluster, api: client.ClusterClient, bucket: Bucket, wor
 def pending(cluster_id: int) -> list[PodSpec]:
     """The next Pods to create, one group after the other so that none waits behind another's burst."""
     rows = transitions.run(
-        f"""SELECT s.id, t.name, e.name, p.name, s.image, i.cpu_millis, i.memory_mib, p.node_selector
+        f"""SELECT s.id, t.name, e.name, p.name, s.image, i.cpu_millis, i.memory_mib, i.disk_mib,
+               p.node_selector, e.pod_template
           FROM (SELECT s.*, row_number() OVER (PARTITION BY s.group_id ORDER BY s.created_at, s.id) AS turn
                   FROM sandboxes_sandbox s
                  WHERE s.cluster_id = %s AND s.state = 'pending' AND coalesce(s.retry_at, now()) <= now()
@@ -135,8 +137,10 @@ def pending(cluster_id: int) -> list[PodSpec]:
 
 
 def as_spec(
-    sandbox_id: str, team: str, env: str, pool: str, image: str, cpu: int, memory: int, selector: dict[str, str] | str
+    sandbox_id: str, team: str, env: str, pool: str, image: str, cpu: int, memory: int, disk: int, *documents: str
 ) -> PodSpec:
+    """`documents`: the pool's node selector and the env's template, as PostgreSQL writes JSON."""
+    node_selector, template = map(json.loads, documents)
     return PodSpec(
         name=pod_name(sandbox_id),
         sandbox_id=sandbox_id,
@@ -146,10 +150,15 @@ def as_spec(
         image=image,
         cpu_millis=cpu,
         memory_mib=memory,
+        disk_mib=disk,
         bootstrap_digest=bootstrap_digest(sandbox_id),
         command=settings.ENVD_COMMAND,
         envd_port=settings.ENVD_PORT,
-        node_selector=selector if isinstance(selector, dict) else {},
+        envd_image=settings.ENVD_IMAGE,
+        envd_install=settings.ENVD_INSTALL_COMMAND,
+        runtime_class=settings.RUNTIME_CLASS,
+        node_selector=node_selector,
+        template=template,
     )
 
 

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
 from console.errors import status_of
-from pools.errors import DomainError
+from pools.errors import DomainError, InvalidDocument
 
 MEDIA_TYPE = "application/problem+json"
 HOW_TO_SIGN_IN = "Send an API key in the AGENTBOX-API-KEY header, or sign in."
@@ -30,7 +30,10 @@ class Precondition(exceptions.APIException):
 def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's exception handler. Unknown exceptions go on to Django (500)."""
     if isinstance(error, DomainError):
-        return problem(status_of(error).value, error.code, error.message, REST_NAMES.get(error.field, error.field))
+        shown = problem(status_of(error).value, error.code, error.message, REST_NAMES.get(error.field, error.field))
+        if isinstance(error, InvalidDocument):
+            shown.data["errors"] = [{"field": field, "detail": text} for field, text in error.problems]
+        return shown
     if isinstance(error, Http404 | PermissionDenied):
         error = exceptions.NotFound() if isinstance(error, Http404) else exceptions.PermissionDenied()
     if isinstance(error, exceptions.NotAuthenticated):

@@ -47,21 +47,8 @@ class PoolShape(Totals):
     sentence = s.CharField(allow_null=True)
 
 
-class EnvShape(Totals):
-    name = s.CharField(source="env.name")
-    image = s.CharField(source="env.image")
-    docs = s.CharField(source="env.docs")
-    defaultTimeout = s.IntegerField(source="env.default_timeout")
-    maxTimeout = s.IntegerField(source="env.max_timeout")
-    scalingGroups = s.ListField(child=s.CharField(), source="group_names")
-
-
-class Editable(s.Serializer[Any]):
+class Whole(s.Serializer[Any]):
     """The document that PUT takes, as a whole."""
-
-    minReplicas = s.IntegerField(source="min_replicas", min_value=0, max_value=LARGEST)
-    maxReplicas = s.IntegerField(source="max_replicas", min_value=0, max_value=LARGEST)
-    minIdle = s.IntegerField(source="min_idle", min_value=0, max_value=LARGEST)
 
     def to_internal_value(self, data: Any) -> Any:
         unknown = sorted(set(data) - set(self.fields)) if isinstance(data, dict) else []
@@ -69,6 +56,29 @@ class Editable(s.Serializer[Any]):
             way_out = f"Send exactly {', '.join(self.fields)}: the `editable` block of GET."
             raise s.ValidationError({unknown[0]: f"There is no field {unknown[0]!r}. {way_out}"})
         return super().to_internal_value(data)
+
+
+class EnvEditable(Whole):
+    podTemplate = s.JSONField(
+        source="pod_template", help_text="What the env's Pods get besides; see docs/operators.md."
+    )
+
+
+class EnvShape(Totals):
+    name = s.CharField(source="env.name")
+    image = s.CharField(source="env.image")
+    docs = s.CharField(source="env.docs")
+    defaultTimeout = s.IntegerField(source="env.default_timeout")
+    maxTimeout = s.IntegerField(source="env.max_timeout")
+    scalingGroups = s.ListField(child=s.CharField(), source="group_names")
+    generation = s.IntegerField(source="env.generation", help_text="Also the ETag.")
+    editable = EnvEditable(source="env")
+
+
+class Editable(Whole):
+    minReplicas = s.IntegerField(source="min_replicas", min_value=0, max_value=LARGEST)
+    maxReplicas = s.IntegerField(source="max_replicas", min_value=0, max_value=LARGEST)
+    minIdle = s.IntegerField(source="min_idle", min_value=0, max_value=LARGEST)
 
 
 class GroupShape(Totals):
@@ -133,3 +143,4 @@ class Problem(s.Serializer[Any]):
     code = s.CharField()
     detail = s.CharField()
     field = s.CharField(required=False)
+    errors = s.ListField(child=s.DictField(child=s.CharField()), required=False, help_text="Each wrong field.")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.decorators import api_view
@@ -48,12 +51,24 @@ def envs(request: Request) -> Response:
     return Response(shapes.EnvShape([env_sum(truth, env) for env in found], many=True).data)
 
 
-@extend_schema(responses=shapes.EnvShape)
-@api_view(["GET"])
+@extend_schema(methods=["GET"], responses=shapes.EnvShape)
+@extend_schema(methods=["PUT"], request=shapes.EnvEditable, responses=shapes.EnvShape)
+@api_view(["GET", "PUT"])
 def env(request: Request, name: str) -> Response:
-    seat = seat_of(request)
+    """GET gives the `editable` block and an ETag; PUT takes that block as a whole, with If-Match, from admins."""
+    seat = seat_of(request, Role.ADMIN if request.method == "PUT" else Role.VIEWER)
     found = env_of(seat, name)
-    return Response(shapes.EnvShape(env_sum(read(seat.team.pk), found)).data)
+    if request.method == "PUT":
+        wanted = document(request, found, shapes.EnvEditable)
+        with overtaken():
+            services.edit_env(
+                env=found,
+                actor=access.actor(caller(request)),
+                generation=found.generation,
+                template=wanted["pod_template"],
+            )
+        found = env_of(seat, name)
+    return Response(shapes.EnvShape(env_sum(read(seat.team.pk), found)).data, headers={"ETag": etag(found)})
 
 
 def env_sum(truth: Truth, found: Env) -> Sum:
@@ -70,31 +85,39 @@ def group(request: Request, env: str, name: str) -> Response:
     seat = seat_of(request, Role.OPERATOR if request.method == "PUT" else Role.VIEWER)
     found = group_of(seat, env, name)
     if request.method == "PUT":
-        edit(request, found)
+        wanted = document(request, found, shapes.Editable)
+        with overtaken():
+            services.edit_group(group=found, actor=access.actor(caller(request)), generation=found.generation, **wanted)
         found = group_of(seat, env, name)
     truth = read(seat.team.pk)
     summed = replace(total(pool for pool in truth.pools if pool.group_id == found.pk), group=found)
     return Response(shapes.GroupShape(summed).data, headers={"ETag": etag(found)})
 
 
-def edit(request: Request, found: ScalingGroup) -> None:
+def document(request: Request, found: Env | ScalingGroup, shape: type[shapes.Whole]) -> dict[str, Any]:
+    """The whole document of a PUT, sent with the ETag of what it replaces."""
     match = request.headers.get("If-Match", "")
     if not match:
         text = f"Send If-Match with the ETag of GET ({etag(found)}), so that nobody's edit is lost."
         raise Precondition(428, text, "precondition_required")
     if match != etag(found):
-        raise Precondition(412, f"The group is at {etag(found)} now, not {match}: GET it again.", "changed_meanwhile")
-    wanted = shapes.Editable(data=request.data)
+        text = f"The {found._meta.verbose_name} is at {etag(found)} now, not {match}: GET it again."
+        raise Precondition(412, text, "changed_meanwhile")
+    wanted = shape(data=request.data)
     wanted.is_valid(raise_exception=True)
+    return dict(wanted.validated_data)
+
+
+@contextmanager
+def overtaken() -> Iterator[None]:
+    """Somebody was faster between our read and our write."""
     try:
-        services.edit_group(
-            group=found, actor=access.actor(caller(request)), generation=found.generation, **wanted.validated_data
-        )
+        yield
     except Conflict as error:
         raise Precondition(412, error.message, "changed_meanwhile") from error
 
 
-def etag(found: ScalingGroup) -> str:
+def etag(found: Env | ScalingGroup) -> str:
     return f'"{found.generation}"'
 
 

@@ -12,16 +12,19 @@ if TYPE_CHECKING:
     from .accounts import Account
 
 _DEFAULT_USER = "user"
+_GIVEN = "ENVD_VAR_"
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Sandbox:
-    def __init__(self, bootstrap_sha256: str, margin: float, search_path: str) -> None:
+    def __init__(self, bootstrap_sha256: str, margin: float, search_path: str, given: dict[str, str]) -> None:
         self.bootstrap_sha256 = bootstrap_sha256
         """Hex SHA-256 of the token that `/init` wants; empty leaves `/init` open (local tests)."""
         self.margin = margin
         """Seconds between the deadline and the end of everything, if nobody came before."""
         self.search_path = search_path or _DEFAULT_PATH
+        self.given = given
+        """Variables of every command that the Pod was made with; those of a claim win over them."""
         self.variables: dict[str, str] = {}
         self.access_token = ""
         self.default_user = _DEFAULT_USER
@@ -48,7 +51,7 @@ class Sandbox:
     def environment(self, account: Account, extra: dict[str, str]) -> dict[str, str]:
         """A command's variables, made from nothing: none of envd's own reach it."""
         fixed = {"PATH": self.search_path, "HOME": account.home, "USER": account.name, "LOGNAME": account.name}
-        return {**fixed, **self.variables, **extra}
+        return {**fixed, **self.given, **self.variables, **extra}
 
     def workdir(self, account: Account) -> str:
         return self.default_workdir or account.home
@@ -65,4 +68,5 @@ def from_environment() -> Sandbox:
     """Takes and removes envd's own settings from the process's variables."""
     bootstrap = os.environ.pop("ENVD_BOOTSTRAP_SHA256", "").strip().lower()
     margin = float(os.environ.pop("ENVD_DEADLINE_MARGIN", "") or 30)
-    return Sandbox(bootstrap, margin, os.environ.get("PATH", ""))
+    given = {name.removeprefix(_GIVEN): os.environ.pop(name) for name in [*os.environ] if name.startswith(_GIVEN)}
+    return Sandbox(bootstrap, margin, os.environ.get("PATH", ""), given)

@@ -1,6 +1,7 @@
 """The HTTP face: discovery, the verbs on objects, watches, and localkube's own switches under /localkube/."""
 
 import hmac
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -69,6 +70,7 @@ class Api:
         self._containers = runs
         self._settings = settings
         self._token = token
+        self._calls: Counter[tuple[str, str, str, str]] = Counter()
 
     def app(self) -> ASGIApp:
         every = ["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -85,6 +87,7 @@ class Api:
     async def _objects(self, request: Request) -> Response:
         place = Place.parse(request.path_params["path"])
         if place.sub == "log" and place.kind.plural == "pods" and request.method == "GET":
+            self._count("get", place)
             return self._log(place, request)
         if place.sub == "exec":
             self._running(place, request)
@@ -92,11 +95,17 @@ class Api:
         if place.sub not in ("", "status"):
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         verb = self._verb(place, request)
+        self._count(verb, place)
         body = await request.body()
         if len(body) > _NO_LIMIT_BYTES:
             raise ApiError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
         answer: Callable[[Place, Request, bytes], Response] = getattr(self, f"_{verb}")
         return answer(place, request, body)
+
+    def _count(self, verb: str, place: Place) -> None:
+        """As a role names it: verb, resource, namespace, and the name of what is in none."""
+        resource = f"{place.kind.plural}/{place.sub}" if place.sub else place.kind.plural
+        self._calls[verb, resource, place.namespace, "" if place.kind.namespaced else place.name] += 1
 
     def _verb(self, place: Place, request: Request) -> str:
         watching = request.query_params.get("watch") in ("true", "1")
@@ -192,6 +201,7 @@ class Api:
             place = Place.parse(websocket.path_params["path"])
             if place.sub != "exec":
                 raise not_found(place.kind, place.name)
+            self._count("get", place)
             command = websocket.query_params.getlist("command")
             if not command:
                 raise bad_request("you must specify at least 1 command for the container")
@@ -206,6 +216,8 @@ class Api:
         match request.method, request.path_params["path"].split("/"):
             case "GET", ["simulation"]:
                 pass
+            case "GET", ["calls"]:
+                return JSONResponse([[*call, count] for call, count in sorted(self._calls.items())])
             case "PUT", ["simulation"]:
                 self._settings.change(admission.parse(await request.body()))
             case "POST", ["compact"]:

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from sandboxes.cluster.manifest import PodSpec
 from sandboxes.cluster.snapshot import PodSnapshot, parse
+
+SPEC = PodSpec(
+    name="sb-iabc",
+    sandbox_id="iabc",
+    team="rl",
+    env="base",
+    pool="base-1c",
+    image="base:1",
+    cpu_millis=500,
+    memory_mib=256,
+    bootstrap_digest="d" * 64,
+    command=["/opt/agentbox/bin/envd"],
+    envd_port=49983,
+    node_selector={"zone": "a"},
+)
 
 
 def pod_json(sandbox_id: str = "", **status: Any) -> dict[str, Any]:

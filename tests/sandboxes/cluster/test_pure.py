@@ -1,4 +1,4 @@
-"""The pure parts of the door to Kubernetes: manifest, snapshot, errors, and the bucket that paces creates."""
+"""The pure parts of the door to Kubernetes: snapshot, errors, and the bucket that paces creates."""
 
 from __future__ import annotations
 
@@ -6,41 +6,8 @@ import pytest
 
 from sandboxes.bucket import Bucket
 from sandboxes.cluster import errors
-from sandboxes.cluster.manifest import PodSpec, manifest
 from sandboxes.cluster.snapshot import parse
 from tests.sandboxes.pods import pod_json, waiting
-
-SPEC = PodSpec(
-    name="sb-iabc",
-    sandbox_id="iabc",
-    team="rl",
-    env="base",
-    pool="base-1c",
-    image="base:1",
-    cpu_millis=500,
-    memory_mib=256,
-    bootstrap_digest="d" * 64,
-    command=["/opt/agentbox/bin/envd"],
-    envd_port=49983,
-    node_selector={"zone": "a"},
-)
-
-
-def test_the_pod_gets_no_rights_and_no_secret() -> None:
-    pod = manifest(SPEC)
-    spec, container = pod["spec"], pod["spec"]["containers"][0]
-    assert spec["automountServiceAccountToken"] is False
-    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"]["allowPrivilegeEscalation"] is False
-    assert container["env"] == [{"name": "ENVD_BOOTSTRAP_SHA256", "value": "d" * 64}]
-
-
-def test_the_pod_carries_its_place_and_its_limits() -> None:
-    pod = manifest(SPEC)
-    assert pod["metadata"]["labels"]["agentbox.io/sandbox"] == "iabc"
-    assert pod["spec"]["nodeSelector"] == {"zone": "a"}
-    assert pod["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "256Mi"}
-    assert pod["spec"]["containers"][0]["readinessProbe"]["httpGet"] == {"path": "/health", "port": 49983}
 
 
 def test_a_snapshot_reads_a_ready_pod() -> None:
