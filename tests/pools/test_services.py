@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from pools import keys, services
-from pools.errors import Conflict, Invalid
+from pools.errors import Conflict, Invalid, InvalidDocument
 from pools.models import AuditEntry
-from tests.factories import make_group, make_team, make_user
+from tests.factories import make_env, make_group, make_team, make_user
 
 pytestmark = pytest.mark.django_db
 
@@ -79,3 +79,34 @@ def test_bad_bounds_name_the_field(bounds: tuple[int, int, int], field: str) -> 
             group=make_group(), actor="x", generation=1, min_replicas=floor, max_replicas=ceiling, min_idle=idle
         )
     assert refusal.value.field == field
+
+
+def test_an_envs_template_is_set_as_a_whole_and_audited() -> None:
+    env = make_env()
+    first = {"nodeSelector": {"zone": "a"}, "runtimeClassName": "gvisor"}
+    services.edit_env(env=env, actor="mira", generation=1, template=first)
+    changed = services.edit_env(env=env, actor="mira", generation=2, template={"nodeSelector": {"zone": "b"}})
+    assert (changed.generation, changed.pod_template) == (3, {"nodeSelector": {"zone": "b"}})
+    newest = AuditEntry.objects.order_by("-id")[0]
+    assert (newest.verb, newest.before) == ("env.update", {"pod_template": first})
+
+
+def test_a_template_that_changes_nothing_is_no_revision_and_an_older_one_is_refused() -> None:
+    env = make_env(pod_template={"nodeSelector": {"zone": "a"}})
+    same = services.edit_env(env=env, actor="a", generation=1, template={"nodeSelector": {"zone": "a"}})
+    assert same.generation == 1
+    assert not AuditEntry.objects.exists()
+    services.edit_env(env=env, actor="a", generation=1, template={})
+    with pytest.raises(Conflict, match="load it again"):
+        services.edit_env(env=env, actor="b", generation=1, template={"nodeSelector": {"zone": "c"}})
+
+
+def test_a_template_that_weakens_isolation_changes_nothing_and_names_each_field() -> None:
+    env = make_env(make_team("rl"))
+    bad = {"hostNetwork": True, "imagePullSecrets": [{"name": "evals.registry"}]}
+    with pytest.raises(InvalidDocument, match=r"^podTemplate.hostNetwork: ") as refusal:
+        services.edit_env(env=env, actor="x", generation=1, template=bad)
+    fields = [field for field, _ in refusal.value.problems]
+    assert fields == ["podTemplate.hostNetwork", "podTemplate.imagePullSecrets[0].name"]
+    env.refresh_from_db()
+    assert env.pod_template == {}

@@ -18,26 +18,9 @@ from tests.factories import (
     make_user,
 )
 
+from .conftest import problem
+
 GROUP = "/v1/envs/base/autoscaling/groups/1c2g"
-
-
-@pytest.fixture
-def api(team: Team) -> Callable[..., Client]:
-    """A client with a key of the role."""
-
-    def with_key(role: str = "operator", of: Team | None = None) -> Client:
-        return Client(headers={"AGENTBOX-API-KEY": make_key(of or team, role)[1]})
-
-    return with_key
-
-
-def problem(answer: Any, status: int) -> dict[str, Any]:
-    assert answer.status_code == status, answer.content
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    body: dict[str, Any] = answer.json()
-    assert body["status"] == status
-    assert body["detail"]
-    return body
 
 
 @pytest.mark.parametrize("header", ["AGENTBOX-API-KEY", "X-API-Key"])

@@ -18,6 +18,7 @@ from e2b import (
     TimeoutException,
 )
 
+from tests.sandboxes.envd.conftest import StartDaemon
 from tests.sandboxes.envd.daemon import Daemon, ending, enveloped, output, read_until, start_request, until
 
 
@@ -53,6 +54,14 @@ def test_variables_are_made_from_nothing_then_create_time_then_call(envd: Daemon
     envd.init(envVars={})
     assert variables.keys() == {"PATH", "HOME", "USER", "LOGNAME", "A", "B", "C"}
     assert (variables["A"], variables["B"], variables["C"]) == ("created", "called", "called")
+
+
+def test_variables_that_the_pod_was_made_with_come_before_those_of_the_claim(start_envd: StartDaemon) -> None:
+    daemon = start_envd(ENVD_VAR_A="pod", ENVD_VAR_B="pod", ENVD_VAR_PYTHONHOME="/nowhere")
+    daemon.init(envVars={"B": "created"})
+    variables = dict(line.split("=", 1) for line in output(daemon.run("/usr/bin/env")).decode().splitlines())
+    assert variables.keys() == {"PATH", "HOME", "USER", "LOGNAME", "A", "B", "PYTHONHOME"}
+    assert (variables["A"], variables["B"]) == ("pod", "created")
 
 
 def test_a_command_has_no_open_files_but_its_three(envd: Daemon) -> None:
