@@ -143,4 +143,6 @@ class Problem(s.Serializer[Any]):
     code = s.CharField()
     detail = s.CharField()
     field = s.CharField(required=False)
-    errors = s.ListField(child=s.DictField(child=s.CharField()), required=False, help_text="Each wrong field.")
+    errors = s.ListField(  # type: ignore[assignment]  # a field of that name, not the property
+        child=s.DictField(child=s.CharField()), required=False, help_text="Each wrong field."
+    )

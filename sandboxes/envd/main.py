@@ -15,8 +15,7 @@ _SIGNALS = (signals.SIGCHLD, signals.SIGTERM, signals.SIGINT)
 
 
 def main() -> None:
-    """Settings: ENVD_BOOTSTRAP_SHA256, ENVD_DEADLINE_MARGIN (seconds), ENVD_PORT, ENVD_VAR_* and PATH (of commands),
-    LISTEN_FDS."""
+    """Settings: ENVD_BOOTSTRAP_SHA256, ENVD_DEADLINE_MARGIN (seconds), ENVD_PORT, LISTEN_FDS, PATH (of commands)."""
     os.umask(0o022)
     settings = sandbox.from_environment()
     listener = server.listening_socket()
