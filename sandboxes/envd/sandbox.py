@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_USER = "user"
 _GIVEN = "ENVD_VAR_"
-"""Variables of the Pod that commands get, without this prefix: so none of them (LD_PRELOAD, PYTHONHOME) changes envd."""
+"""Variables of the Pod that commands get, without this prefix: none of them (LD_PRELOAD, PYTHONHOME) changes envd."""
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
