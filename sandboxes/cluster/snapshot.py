@@ -49,7 +49,7 @@ def parse(pod: Json) -> PodSnapshot:
     """A snapshot of a Pod object as the API sends it."""
     metadata, status, spec = pod.get("metadata", {}), pod.get("status", {}), pod.get("spec", {})
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
-    container: Json = first(status.get("containerStatuses"))
+    container = speaking(status)
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
     terminated = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
@@ -77,6 +77,14 @@ def parse(pod: Json) -> PodSnapshot:
         exit_code=terminated.get("exitCode"),
         image=first(spec.get("containers")).get("image", ""),
     )
+
+
+def speaking(status: Json) -> Json:
+    """The status of the container that says most: the one that brings envd until it has done so, then the sandbox's."""
+    for each in status.get("initContainerStatuses") or ():
+        if (each.get("state", {}).get("terminated") or {}).get("exitCode") != 0:
+            return dict(each)
+    return first(status.get("containerStatuses"))
 
 
 def first(items: list[Json] | None) -> Json:

@@ -20,6 +20,11 @@ RESTARTED = {
 }
 
 
+def bringing_envd(state: dict[str, Any]) -> dict[str, Any]:
+    """A Pod whose init container is in that state."""
+    return waiting("PodInitializing") | {"initContainerStatuses": [{"name": "envd", "state": state}]}
+
+
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [
@@ -29,6 +34,7 @@ RESTARTED = {
         (waiting("CreateContainerConfigError", "secret x not found"), "start_failed", "secret x not found"),
         (waiting("CrashLoopBackOff"), "crash_loop", "exits again"),
         (RESTARTED, "crash_loop", "Error, exit 3"),
+        (bringing_envd({"waiting": {"reason": "ErrImagePull", "message": "no envd"}}), "image", "no envd"),
     ],
 )
 def test_each_cause_has_a_code_and_quotes_the_cluster(status: dict[str, Any], code: str, words: str) -> None:
@@ -40,6 +46,14 @@ def test_each_cause_has_a_code_and_quotes_the_cluster(status: dict[str, Any], co
 
 def test_a_pod_on_its_way_has_no_finding() -> None:
     assert diagnose(pod("a", **waiting("ContainerCreating"))) is None
+    assert diagnose(pod("a", **bringing_envd({"running": {}}))) is None
+
+
+def test_once_envd_is_there_the_sandbox_speaks_for_itself() -> None:
+    done = bringing_envd({"terminated": {"reason": "Completed", "exitCode": 0}}) | waiting("ErrImagePull", "not found")
+    finding = diagnose(pod("a", **done))
+    assert finding is not None
+    assert "not found" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -52,6 +66,7 @@ def test_a_pod_on_its_way_has_no_finding() -> None:
             "OOMKilled, exit 137",
         ),
         ({"containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]}, "Completed"),
+        (bringing_envd({"terminated": {"reason": "Error", "exitCode": 1}}), "Error, exit 1"),
         ({"phase": ""}, "no longer there"),
     ],
 )
