@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
 HOW_TO_GET_CHROMIUM = "Browser tests need Chromium; on Debian: apt-get install chromium."
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+collect_ignore = ["kubernetes"]
+"""They need root, Go and more: `make test-kubernetes` names the folder, and then they are collected."""
 NEEDS = {
     "browser": (lambda: bool(CHROMIUM), HOW_TO_GET_CHROMIUM),
     "namespaces": (namespaces_allowed, "The kernel allows no namespaces here."),
