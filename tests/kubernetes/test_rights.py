@@ -101,7 +101,7 @@ def test_the_product_can_read_nothing_else(product: ClusterClient, path: str) ->
 
 
 def dry_run(api: ClusterClient, pod: dict[str, Any]) -> None:
-    api.call("POST", api.pods, query=[("dryRun", "All"), ("fieldValidation", "Strict")], body=pod)
+    api.call("POST", api.pods, query={"dryRun": "All", "fieldValidation": "Strict"}, body=pod)
 
 
 def test_the_server_takes_our_pods_with_all_that_an_env_may_add(product: ClusterClient) -> None:

@@ -30,7 +30,7 @@ CALLS: dict[str, Callable[[ClusterClient], Any]] = {
     "watch": lambda api: next(api.watch(api.list_pods()[1])),
     "delete": lambda api: api.delete(SPEC.name),
 }
-NO_CALLS = {"call"}
+NO_CALLS = {"call", "send"}
 """What the others are made of."""
 
 
