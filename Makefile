@@ -4,7 +4,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/ready
-export PORT
+export PORT CLUSTER
 
 # Without clock, database or network, so nothing in them may be untested.
 PURE := pools/scaling.py,pools/errors.py,sandboxes/lifecycle.py,sandboxes/times.py,sandboxes/diagnosis.py
@@ -12,13 +12,16 @@ PURE := $(PURE),pools/documents.py,pools/isolation.py,pools/pod_template.py
 PURE := $(PURE),sandboxes/cluster/snapshot.py,sandboxes/cluster/manifest.py,sandboxes/cluster/errors.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench format clean
+.PHONY: help run test check bench format clean kubernetes test-kubernetes
 
 help:  ## Show the verbs
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
-run: $(READY)  ## Start everything on this machine: make run [PORT=8000]
+run: $(READY)  ## Start everything on this machine: make run [PORT=8000] [CLUSTER=kubernetes]
 	@exec $(PY) manage.py up $(ARGS)
+
+kubernetes: $(READY)  ## A real Kubernetes of one node on this machine (needs root and Go): make kubernetes
+	@exec $(PY) manage.py kubernetes up $(ARGS)
 
 test: $(READY)  ## Run all tests with the coverage gates: make test; some of them without: make test ARGS="-k name"
 ifdef ARGS
@@ -30,6 +33,10 @@ else
 	@$(PY) -m coverage report
 	@$(PY) -m coverage report --include=$(PURE) --fail-under=100
 endif
+
+test-kubernetes: $(READY)  ## The tests that need the real Kubernetes: make test-kubernetes [ARGS="-k name"]
+	@$(PY) manage.py kubernetes build
+	@$(PY) -m pytest tests/kubernetes $(ARGS)
 
 check: $(READY)  ## Lint, format, types, architecture, migrations, vendored files
 	@$(PY) -m ruff check

@@ -13,6 +13,10 @@ def main() -> None:
         from console.up.command import main as up
 
         sys.exit(up(sys.argv[2:]))
+    if sys.argv[1:2] == ["kubernetes"]:  # likewise: it needs neither settings nor a database
+        from console.kubernetes.command import main as kubernetes
+
+        sys.exit(kubernetes(sys.argv[2:]))
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

@@ -22,6 +22,8 @@ class Options:
     redis_url: str = ""
     kubeconfig: str = ""
     unsafe_pods: bool = False
+    single_node: bool = False
+    """Run a real Kubernetes of one node (console.kubernetes) in localkube's place."""
     localkube: tuple[str, ...] = field(default=())
     """More arguments for localkube, such as simulated nodes."""
 
@@ -59,15 +61,19 @@ def read(arguments: list[str]) -> Options:
     parser = argparse.ArgumentParser(prog="manage.py up", description="Start all of AgentBox on this machine.")
     parser.add_argument("--port", default=os.environ.get("PORT") or "8000", help="the web's; the edge gets the next")
     parser.add_argument("--unsafe-pods", action="store_true", help="run sandboxes as plain processes, not isolated")
+    cluster = os.environ.get("CLUSTER") or "localkube"
+    parser.add_argument("--cluster", default=cluster, help="localkube, or kubernetes: a real one on this machine")
     chosen, for_localkube = parser.parse_known_args(arguments)
     var = Path(os.environ.get("AGENTBOX_VAR") or ROOT / "var").absolute()
+    single_node = is_single_node(chosen.cluster)
     return Options(
         port=port_number(chosen.port),
         var=var,
         database_url=os.environ.get("DATABASE_URL", ""),
         redis_url=os.environ.get("REDIS_URL", ""),
-        kubeconfig=foreign_kubeconfig(var),
+        kubeconfig=str(single_node_kubeconfig(var)) if single_node else foreign_kubeconfig(var),
         unsafe_pods=chosen.unsafe_pods,
+        single_node=single_node,
         localkube=tuple(for_localkube),
     )
 
@@ -76,6 +82,14 @@ def port_number(text: str) -> int:
     if not text.isdigit() or not 1 <= int(text) <= 65534:
         raise Problem(f"PORT={text!r} is no port number: choose one from 1 to 65534, for example PORT=8000.")
     return int(text)
+
+
+def is_single_node(cluster: str) -> bool:
+    if cluster not in {"localkube", "kubernetes"}:
+        raise Problem(
+            f"CLUSTER={cluster!r} is not known: choose localkube or kubernetes, or set KUBECONFIG to your own."
+        )
+    return cluster == "kubernetes"
 
 
 def foreign_kubeconfig(var: Path) -> str:

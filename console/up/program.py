@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from signal import Signals
@@ -36,20 +37,20 @@ class Program:
     sockets: tuple[int, ...] = field(default=())
 
 
-def http_ready(port: int, path: str) -> Ready:
+def http_ready(port: int, path: str, tls: ssl.SSLContext | None = None) -> Ready:
     """Ready when a GET of `path` on loopback answers 200 within a second."""
 
     async def ready() -> bool:
         with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
             async with asyncio.timeout(1):
-                return await answers(port, path)
+                return await answers(port, path, tls)
         return False
 
     return ready
 
 
-async def answers(port: int, path: str) -> bool:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def answers(port: int, path: str, tls: ssl.SSLContext | None) -> bool:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
     try:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n".encode())
         status = await reader.readline()

@@ -1,0 +1,70 @@
+"""Programs that the machine has to have, and root: one sentence names what is missing and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from console.up.problem import Problem
+
+CNI = Path("/usr/lib/cni")
+ADMIN_PATH = ":/usr/local/sbin:/usr/sbin:/sbin"
+"""Where administrators' programs are, even if a shell does not look there."""
+PACKAGES = {
+    "containerd": "containerd",
+    "runc": "runc",
+    "docker-registry": "docker-registry",
+    "ip": "iproute2",
+    "openssl": "openssl",
+    "busybox": "busybox-static",
+}
+GO = "Go is not installed, and the cluster is built from source: install Go 1.24 or newer (https://go.dev/dl/), or set "
+GO += "KUBEBUILDER_ASSETS to a folder that has {missing}."
+
+
+def path() -> str:
+    return os.environ.get("PATH", os.defpath) + ADMIN_PATH
+
+
+def find(program: str) -> str | None:
+    return shutil.which(program, path=path())
+
+
+def program(name: str) -> str:
+    """Its path, after `check` has found it."""
+    return find(name) or name
+
+
+def check_root() -> None:
+    if os.geteuid() != 0:
+        raise Problem(
+            "A real Kubernetes needs root, for it mounts and makes networks: run it with sudo, "
+            "or use `make run`, whose cluster does not."
+        )
+
+
+def check() -> None:
+    """Everything that `up` needs beside what is built."""
+    check_root()
+    if missing := missing_packages():
+        packages = " ".join(missing)
+        raise Problem(f"Programs of the packages {packages} are missing: apt-get install {packages}")
+
+
+def missing_packages() -> list[str]:
+    missing = [package for name, package in PACKAGES.items() if find(name) is None]
+    if not all((CNI / plugin).exists() for plugin in ("bridge", "host-local", "loopback")):
+        missing.append("containernetworking-plugins")
+    busybox = find("busybox")
+    if busybox and b"ld-linux" in Path(busybox).read_bytes():  # needs libraries, which our images do not have
+        missing.append(PACKAGES["busybox"])
+    return sorted(missing)
+
+
+def go(missing: list[str]) -> str:
+    """The path of Go, to build `missing`."""
+    found = find("go") or shutil.which("/usr/local/go/bin/go")
+    if found is None:
+        raise Problem(GO.format(missing=", ".join(missing)))
+    return found
