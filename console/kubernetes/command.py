@@ -18,6 +18,7 @@ from console.up.options import ROOT
 from console.up.problem import Problem
 
 from . import build, cleanup, cluster, machine, tools
+from .binaries import Binaries
 from .place import Place
 
 DETACH_LIMIT = 180.0
@@ -66,12 +67,11 @@ def run_build(_chosen: argparse.Namespace, console: Console) -> int:
 
 
 def run_up(chosen: argparse.Namespace, console: Console) -> int:
-    tools.check()
     place = Place(chosen.state.absolute())
-    checks.state_folder(place.state)
-    binaries = build.build(console)
     if chosen.detach:
-        return detach(place, console)
+        start(place, console)
+        return 0
+    binaries = ready_to_start(place, console)
     with machine.take() as lock:
         clean(place, console)
         machine.write(lock, place)
@@ -82,6 +82,12 @@ def run_up(chosen: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def ready_to_start(place: Place, console: Console) -> Binaries:
+    tools.check()
+    checks.state_folder(place.state)
+    return build.build(console)
+
+
 def clean(place: Place, console: Console) -> None:
     """What an earlier cluster left, here or wherever it was."""
     earlier = machine.last()
@@ -90,8 +96,9 @@ def clean(place: Place, console: Console) -> None:
         console.print(f"Ended what an earlier start left behind: {', '.join(left)}", soft_wrap=True)
 
 
-def detach(place: Place, console: Console) -> int:
+def start(place: Place, console: Console) -> None:
     """Start `up` in a session of its own, and wait until it is ready."""
+    ready_to_start(place, console)
     machine.take().close()  # says so if there is one already
     place.logs.mkdir(exist_ok=True)
     place.facts.unlink(missing_ok=True)
@@ -108,7 +115,6 @@ def detach(place: Place, console: Console) -> int:
             raise Problem(f"The cluster did not start: {last_line(log)} (see {place.logs})")
         time.sleep(POLL)
     console.print(cluster.summary(place), soft_wrap=True)
-    return 0
 
 
 def last_line(log: Path) -> str:
@@ -117,6 +123,11 @@ def last_line(log: Path) -> str:
 
 
 def run_down(_chosen: argparse.Namespace, console: Console) -> int:
+    stop(console)
+    return 0
+
+
+def stop(console: Console) -> None:
     tools.check_root()
     if holder := machine.running():
         machine.end(holder)
@@ -125,7 +136,6 @@ def run_down(_chosen: argparse.Namespace, console: Console) -> int:
         left = cleanup.clean(last.place) if last else []
         machine.RECORD.unlink(missing_ok=True)
     console.print(stopped(holder is not None, left), soft_wrap=True)
-    return 0
 
 
 def stopped(ran: bool, left: list[str]) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from console.up.problem import Problem
 
 CNI = Path("/usr/lib/cni")
+GO_FOLDER = Path("/usr/local/go/bin")
+"""Go's own archive goes there, and few shells look there."""
 ADMIN_PATH = ":/usr/local/sbin:/usr/sbin:/sbin"
 """Where administrators' programs are, even if a shell does not look there."""
 PACKAGES = {
@@ -64,7 +66,7 @@ def missing_packages() -> list[str]:
 
 def go(missing: list[str]) -> str:
     """The path of Go, to build `missing`."""
-    found = find("go") or shutil.which("/usr/local/go/bin/go")
+    found = find("go") or shutil.which(GO_FOLDER / "go")
     if found is None:
         raise Problem(GO.format(missing=", ".join(missing)))
     return found

@@ -9,7 +9,7 @@ import sys
 
 import psycopg
 
-from . import checks, demo_env, options, ports, postgresql, programs, supervisor, valkey
+from . import checks, demo_env, options, ports, postgresql, programs, single_node, supervisor, valkey
 from .options import Options
 from .problem import Problem
 from .program import Program
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         checks.platform()
         chosen = options.read(arguments)
         checks.state_folder(chosen.var)
-        with checks.alone(chosen.var):
+        with checks.alone(chosen.var), single_node.running(chosen):
             start(chosen)
     except Problem as problem:
         print(f"manage.py up: {problem}", file=sys.stderr)  # noqa: T201

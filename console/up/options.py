@@ -52,6 +52,10 @@ class Options:
         return self.var / "kubeconfig"
 
     @property
+    def single_node_state(self) -> Path:
+        return self.var / "kubernetes"
+
+    @property
     def pid_files(self) -> Path:
         return self.var / "run"
 
@@ -71,7 +75,7 @@ def read(arguments: list[str]) -> Options:
         var=var,
         database_url=os.environ.get("DATABASE_URL", ""),
         redis_url=os.environ.get("REDIS_URL", ""),
-        kubeconfig=str(single_node_kubeconfig(var)) if single_node else foreign_kubeconfig(var),
+        kubeconfig=str(var / "kubernetes" / "kubeconfig") if single_node else foreign_kubeconfig(var),
         unsafe_pods=chosen.unsafe_pods,
         single_node=single_node,
         localkube=tuple(for_localkube),
