@@ -17,7 +17,7 @@ from console.up import checks
 from console.up.options import ROOT
 from console.up.problem import Problem
 
-from . import build, cleanup, cluster, machine, tools
+from . import build, cleanup, cluster, facts, machine, tools
 from .binaries import Binaries
 from .place import Place
 
@@ -114,7 +114,7 @@ def start(place: Place, console: Console) -> None:
             process.terminate()
             raise Problem(f"The cluster did not start: {last_line(log)} (see {place.logs})")
         time.sleep(POLL)
-    console.print(cluster.summary(place), soft_wrap=True)
+    console.print(facts.summary(place.known_facts()), soft_wrap=True)
 
 
 def last_line(log: Path) -> str:
@@ -146,12 +146,12 @@ def stopped(ran: bool, left: list[str]) -> str:
 
 def run_status(_chosen: argparse.Namespace, console: Console) -> int:
     holder = machine.running()
-    facts = holder.place.known_facts() if holder else {}
-    if not facts:
+    known = holder.place.known_facts() if holder else {}
+    if not known:
         console.print("It is starting." if holder else f"{NOTHING} `manage.py kubernetes up` starts one.")
         return NOT_RUNNING
-    width = max(map(len, facts))
-    for name, value in facts.items():
+    width = max(map(len, known))
+    for name, value in known.items():
         console.print(f"{name:<{width}}  {value}", soft_wrap=True)
     return 0
 

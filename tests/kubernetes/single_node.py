@@ -25,7 +25,7 @@ PAGE = "hello from a Pod\n"
 
 @dataclass(frozen=True)
 class SingleNode:
-    """A running cluster. `facts` is what `manage.py kubernetes status` shows (console.kubernetes.cluster.facts)."""
+    """A running cluster. `facts` is what `manage.py kubernetes status` shows (console.kubernetes.facts)."""
 
     state: Path
 
