@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,14 @@ from console.up.problem import Problem
 from tests.conftest import ROOT
 
 HOLD = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from console.kubernetes import machine
 from console.kubernetes.place import Place
 machine.RECORD = Path(sys.argv[1])
 lock = machine.take()
 machine.write(lock, Place(Path(sys.argv[2])))
+signal.signal(signal.SIGTERM, signal.SIG_IGN if "stubborn" in sys.argv else signal.SIG_DFL)
 print("held", flush=True)
 time.sleep(60)
 """
@@ -38,9 +40,10 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def holder(record: Path, tmp_path: Path) -> subprocess.Popen[str]:
+def holder(record: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
     """A process that has the lock, as a running cluster's."""
-    arguments = [sys.executable, "-c", HOLD, str(record), str(tmp_path / "state")]
+    manner = getattr(request, "param", "polite")
+    arguments = [sys.executable, "-c", HOLD, str(record), str(tmp_path / "state"), manner]
     process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline() == "held\n"
@@ -87,9 +90,9 @@ def test_down_is_fine_if_nothing_runs(record: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "No cluster of ours runs here.\n"
 
 
+@pytest.mark.parametrize("holder", ["stubborn"], indirect=True)
 def test_one_that_does_not_end_is_killed(holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "PATIENCE", 0.2)
-    holder.send_signal(signal.SIGSTOP)
     machine.end(machine.Holder(holder.pid, ""))
     assert holder.wait(timeout=10) == -signal.SIGKILL
 
