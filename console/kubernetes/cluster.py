@@ -11,6 +11,7 @@ import json
 import signal
 
 from console.up.checks import write_private
+from console.up.problem import Problem
 from console.up.supervisor import Supervisor
 
 from . import certificates, cgroups, contents, facts, kernel, network, node, registry
@@ -59,8 +60,8 @@ async def run(binaries: Binaries, place: Place) -> None:
         screen.started()
         screen.say("stopping")
         await supervised.stop()
-    if supervised.failed.done():
-        supervised.failed.result()
+    if supervised.failed.done() and (problem := supervised.failed.exception()):
+        raise Problem(f"{problem} Logs are in {place.logs}.") from problem
 
 
 async def come_up(place: Place, known: dict[str, str], supervised: Supervisor, screen: Logs) -> None:

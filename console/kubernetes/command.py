@@ -112,7 +112,7 @@ def start(place: Place, console: Console) -> None:
     while not place.facts.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             process.terminate()
-            raise Problem(f"The cluster did not start: {last_line(log)} (see {place.logs})")
+            raise Problem(f"The cluster did not start: {last_line(log)}")
         time.sleep(POLL)
     console.print(facts.summary(place.known_facts()), soft_wrap=True)
 
