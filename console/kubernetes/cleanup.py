@@ -28,6 +28,7 @@ def clean(place: Place) -> list[str]:
     remove_sockets(place)
     mounts.remove(place.state)
     network.remove()
+    network.forget(place)
     kernel.restore(place)
     remove_files(place)
     return left

@@ -28,6 +28,7 @@ KUBECONFIGS = {"admin": "kubeconfig"} | {
 def prepare(place: Place) -> Ports:
     """Everything on the disk and in the kernel that the programs expect."""
     ports = choose_ports()
+    place.pid_files.mkdir(mode=0o700, exist_ok=True)
     kernel.remember(place)
     certificates.make(place)
     for user, file in KUBECONFIGS.items():

@@ -6,7 +6,6 @@ the plugin has no reason to switch on forwarding, and as nothing is masqueraded 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -17,7 +16,6 @@ from .place import Place
 BRIDGE = "agentbox-k8s"
 SUBNET, GATEWAY = "10.213.0.0/20", "10.213.0.1"
 LIMIT = 10.0
-CNI_NAME = "agentbox-kubernetes"
 CNI_RESULTS = Path("/var/lib/cni/results")
 """Where the CNI library keeps its notes, whatever we say."""
 
@@ -30,7 +28,7 @@ def configuration(place: Place) -> str:
         "dataDir": str(place.cni / "addresses"),
     }
     bridge = {"type": "bridge", "bridge": BRIDGE, "isGateway": False, "ipMasq": False, "ipam": addresses}
-    return json.dumps({"cniVersion": "0.4.0", "name": CNI_NAME, "plugins": [bridge]}, indent=2)
+    return json.dumps({"cniVersion": "0.4.0", "name": "agentbox-kubernetes", "plugins": [bridge]}, indent=2)
 
 
 def make(place: Place) -> None:
@@ -45,9 +43,13 @@ def remove() -> None:
     """The Pods' ends of it went with their network namespaces."""
     if Path(f"/sys/class/net/{BRIDGE}").exists():
         ip("link", "delete", BRIDGE)
-    with contextlib.suppress(OSError):
-        for note in CNI_RESULTS.glob(f"{CNI_NAME}-*"):
-            note.unlink()
+
+
+def forget(place: Place) -> None:
+    """The CNI library's notes about Pods that nobody took off the network."""
+    for sandbox in (place.containerd / "state" / "io.containerd.grpc.v1.cri" / "sandboxes").glob("*"):
+        for note in CNI_RESULTS.glob(f"*-{sandbox.name}-*"):
+            note.unlink(missing_ok=True)
 
 
 def ip(*arguments: str) -> None:

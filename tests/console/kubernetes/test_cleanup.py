@@ -23,7 +23,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A state folder; a cluster that runs on this machine meanwhile is left alone."""
     monkeypatch.setattr(cgroups, "CGROUP", f"agentbox-test-{os.getpid()}")
     monkeypatch.setattr(network, "BRIDGE", "agentbox-test")
-    monkeypatch.setattr(network, "CNI_NAME", "agentbox-test")
     return Place(tmp_path)
 
 
@@ -56,6 +55,18 @@ def test_the_sockets_of_shims_are_removed(place: Place, tmp_path: Path) -> None:
     note.write_text(f"unix://{socket}")
     cleanup.clean(place)
     assert not socket.exists()
+
+
+def test_notes_about_our_pods_are_removed_and_no_others(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "CNI_RESULTS", tmp_path / "results")
+    (tmp_path / "results").mkdir()
+    for name in ("cni-loopback-abc-lo", "agentbox-kubernetes-abc-eth0", "cni-loopback-other-lo"):
+        (tmp_path / "results" / name).touch()
+    (place.containerd / "state" / "io.containerd.grpc.v1.cri" / "sandboxes" / "abc").mkdir(parents=True)
+    cleanup.clean(place)
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["cni-loopback-other-lo"]
 
 
 def test_kernel_settings_are_put_back(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
