@@ -14,7 +14,7 @@ import pytest
 from sandboxes import times
 from tests.conftest import ROOT
 
-SOURCE = ["console", "pools", "sandboxes"]
+SOURCE = ["console", "deploy", "pools", "sandboxes"]
 MAX_FILE, MEDIAN_FILE = 450, 110
 MAX_FUNCTION, MEDIAN_FUNCTION = 60, 9
 

@@ -1,8 +1,9 @@
-"""Starts envd: settings from the environment, a socket from its parent or of its own, then it serves for ever."""
+"""Starts envd: settings from the environment, a socket from its parent or its own; then it serves. Or installs it."""
 
 from __future__ import annotations
 
 import os
+import sys
 
 from . import identity, sandbox, server
 from .lean import signals
@@ -15,6 +16,15 @@ _SIGNALS = (signals.SIGCHLD, signals.SIGTERM, signals.SIGINT)
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["install"]:
+        from .install import install
+
+        install("".join(sys.argv[2:3]))
+    else:
+        serve()
+
+
+def serve() -> None:
     """Settings: ENVD_BOOTSTRAP_SHA256, ENVD_DEADLINE_MARGIN (seconds), ENVD_PORT, LISTEN_FDS, PATH (of commands)."""
     os.umask(0o022)
     settings = sandbox.from_environment()

@@ -175,9 +175,9 @@ def _program(sandbox: Sandbox, account: Account, config: Message) -> spawn.Progr
     command = fields.text(config, "cmd")
     if not command:
         raise RpcError("invalid_argument", "process.cmd must name a program")
-    folder = fields.text(config, "cwd")
+    arguments = [spawn.shell(command), *fields.texts(config, "args")]
     variables = sandbox.environment(account, fields.variables(config, "envs"))
-    return spawn.Program([command, *fields.texts(config, "args")], variables, sandbox.folder(account, folder))
+    return spawn.Program(arguments, variables, sandbox.folder(account, fields.text(config, "cwd")))
 
 
 def _start_in_pipes(program: spawn.Program, with_stdin: bool) -> tuple[int, dict[str, int]]:

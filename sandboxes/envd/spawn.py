@@ -20,6 +20,7 @@ _RESET = (
     signals.SIGHUP,
     signals.SIGQUIT,
 )
+_BASH, _SHELL = "/bin/bash", "/bin/sh"
 _KILLABLE = 500
 _MORE_THAN_US = 100
 _MOST_KILLABLE = 1000
@@ -33,6 +34,11 @@ class Program:
         self.arguments = arguments
         self.variables = variables
         self.folder = folder
+
+
+def shell(name: str) -> str:
+    """E2B's SDK has /bin/bash run each command line; a small image has /bin/sh only, which takes the same options."""
+    return _SHELL if name == _BASH and not os.path.exists(_BASH) else name
 
 
 def spawn(program: Program, actions: list[Action]) -> int:

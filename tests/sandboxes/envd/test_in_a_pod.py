@@ -48,7 +48,7 @@ def test_commands_cannot_read_the_daemons_memory_or_variables(pod: Daemon) -> No
 def test_the_launcher_is_executable_and_names_the_pods_interpreter() -> None:
     launcher = Path(__file__).parents[3] / "sandboxes" / "envd" / "launcher"
     assert launcher.stat().st_mode & 0o111
-    assert launcher.read_text().startswith("#!/opt/agentbox/python/bin/python3 -SB\n")
+    assert launcher.read_text().startswith("#!/opt/agentbox/python/bin/python3 -ISB\n")
 
 
 def test_as_pid_1_it_reaps_every_orphan_and_ends_at_once(start_envd: StartDaemon) -> None:
