@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import py_compile
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from .problem import Problem
 
 ENVD = Path(__file__).resolve().parents[2] / "sandboxes" / "envd"
 LAUNCHER = Path(__file__).with_name("launcher.c")
+COMPILING = Path(__file__).with_name("compiling.py")
 PLACE = "/opt/agentbox"
 """Where a Pod sees the pack."""
 STANDARD_LIBRARY = Path("python", "lib", Path(os.__file__).parent.name)
@@ -39,9 +39,7 @@ def pack(folder: Path) -> None:
         copy(source, folder / name)
     run(["strip", "--strip-unneeded", *(folder / name for name in binaries)])
     make_launcher(folder / "bin" / "envd")
-    for module in modules:
-        if not module.is_extension:
-            compile_module(module, folder)
+    compile_modules(interpreter, [module for module in modules if not module.is_extension], folder)
 
 
 def make_room(folder: Path) -> None:
@@ -64,21 +62,21 @@ def make_launcher(target: Path) -> None:
     target.chmod(0o755)
 
 
-def compile_module(module: Module, folder: Path) -> None:
-    """Without docstrings and sources: nobody reads them there, and each sandbox would hold them in memory."""
-    path = STANDARD_LIBRARY.joinpath(*module.name.split("."))
-    path = path / "__init__.py" if module.is_package else path.with_name(f"{path.name}.py")
-    target = folder / path.with_suffix(".pyc")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # no date in it: the same sources make the same pack
-    shown = f"{PLACE}/{path}"
-    py_compile.compile(str(module.source), str(target), shown, doraise=True, optimize=2, invalidation_mode=mode)
-    target.chmod(0o644)
+def compile_modules(interpreter: Path, modules: list[Module], folder: Path) -> None:
+    """The same sources make the same bytes, so an image is pushed and pulled only when something changed."""
+    lines = []
+    for module in modules:
+        path = STANDARD_LIBRARY.joinpath(*module.name.split("."))
+        path = path / "__init__.py" if module.is_package else path.with_name(f"{path.name}.py")
+        lines.append(f"{module.source}\t{folder / path.with_suffix('.pyc')}\t{PLACE}/{path}\n")
+    run([interpreter, "-sSB", COMPILING], "".join(lines), {"PYTHONHASHSEED": "0"})
 
 
-def run(command: Sequence[str | Path]) -> None:
+def run(command: Sequence[str | Path], said: str = "", variables: dict[str, str] | None = None) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            command, input=said, env=variables, capture_output=True, text=True, timeout=120, check=False
+        )
     except FileNotFoundError as error:
         raise Problem(HOW_TO_GET_TOOLS) from error
     if done.returncode:

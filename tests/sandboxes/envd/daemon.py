@@ -46,7 +46,14 @@ class Answer:
 
 
 class Daemon:
-    def __init__(self, folder: Path, uid: int = os.geteuid(), starter_signal: int = 0, **settings: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        uid: int = os.geteuid(),
+        starter_signal: int = 0,
+        command: list[str] | None = None,
+        **settings: str,
+    ) -> None:
         self.folder = folder
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = listener.getsockname()[1]
@@ -54,13 +61,17 @@ class Daemon:
         self.token = ""
         own = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
         self.process = subprocess.Popen(
-            [sys.executable, "-B", str(HERE / "inside.py"), str(PACKAGE), str(folder), str(uid)],
+            command or [sys.executable, "-B", str(HERE / "inside.py"), str(PACKAGE), str(folder), str(uid)],
             env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "LISTEN_FDS": "1", "OURS": "hidden", **own, **settings},
             preexec_fn=lambda: (os.dup2(listener.fileno(), 3), ctypes.CDLL(None).prctl(1, starter_signal)),
             pass_fds=(3,),
             stderr=subprocess.PIPE,
         )
         listener.close()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def stop(self) -> bytes:
         """Ends it and returns what it complained about."""
@@ -70,7 +81,7 @@ class Daemon:
 
     def memory(self) -> int:
         """Resident bytes."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmRSS"))
 
     def open(self) -> socket.socket:

@@ -62,8 +62,7 @@ def become_pid_1() -> None:
         mount("proc", "/proc", "proc", 0)
         return
     signal.signal(signal.SIGTERM, lambda number, stack: os.kill(child, number))
-    for fd in (0, 1, 2, 3):
-        os.close(fd)
+    os.closerange(0, 4)
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
 
 
@@ -82,4 +81,5 @@ def main() -> None:
     os.execv(command[0], command)
 
 
-main()
+if __name__ == "__main__":
+    main()
