@@ -44,14 +44,14 @@ def digest_of(data: bytes) -> str:
 
 
 class Layer:
-    """A part of a root file system. Names have no leading slash; everything belongs to root."""
+    """A part of a root file system. Names have no leading slash; all but some folders belongs to root."""
 
     def __init__(self) -> None:
         self._bytes = io.BytesIO()
         self._tar = tarfile.open(fileobj=self._bytes, mode="w", format=tarfile.GNU_FORMAT)  # noqa: SIM115
 
-    def folder(self, name: str, mode: int = 0o755) -> None:
-        self._add(name, tarfile.DIRTYPE, mode)
+    def folder(self, name: str, mode: int = 0o755, owner: int = 0) -> None:
+        self._add(name, tarfile.DIRTYPE, mode, owner=owner)
 
     def file(self, name: str, content: bytes, mode: int = 0o644) -> None:
         self._add(name, tarfile.REGTYPE, mode, content=content)
@@ -73,9 +73,10 @@ class Layer:
         for each in sorted(path.rglob("*")):
             self.copy(each, f"{name}/{each.relative_to(path)}")
 
-    def _add(self, name: str, kind: bytes, mode: int, content: bytes = b"", target: str = "") -> None:
+    def _add(self, name: str, kind: bytes, mode: int, content: bytes = b"", target: str = "", owner: int = 0) -> None:
         entry = tarfile.TarInfo(name)
         entry.type, entry.mode, entry.size, entry.linkname = kind, mode, len(content), target
+        entry.uid = entry.gid = owner
         self._tar.addfile(entry, io.BytesIO(content))
 
     def tar(self) -> bytes:
