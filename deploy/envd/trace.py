@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 DISPENSABLE = ["bz2", "lzma", "tracemalloc"]
 """The standard library does without these where they are missing, and envd has no use for them."""
-ON_USE = ["encodings.ascii", "encodings.latin_1", "encodings.utf_8", "linecache", "tokenize", "warnings"]
-"""What the interpreter itself imports when a text file is opened, or when it warns or prints an error."""
+ON_USE = ["encodings.ascii", "encodings.latin_1", "encodings.utf_8", "json", "linecache", "tokenize", "warnings"]
+"""What compiled code imports: to open a text file, to warn, to print an error, to say what is wrong in a JSON text."""
 
 
 class Recorder:

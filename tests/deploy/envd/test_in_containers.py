@@ -68,6 +68,7 @@ def test_every_call_about_files_finds_its_modules(container: Container) -> None:
     kind = {"Content_Type": "application/octet-stream", "Content_Encoding": "gzip"}
     assert container.request("POST", "/files?path=/tmp/folder/two", packed.body, **kind).status == 200
     assert sorted(entry.name for entry in files.list("/tmp/folder")) == ["both", "one", "two"]
+    assert container.request("POST", "/init", "{no json").status == 400
     assert container.request("GET", "/metrics").json["mem_total"] > 0
     files.remove("/tmp/folder")
     assert not files.exists("/tmp/folder")

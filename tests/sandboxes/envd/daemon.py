@@ -59,7 +59,7 @@ class Daemon:
         self.port = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.token = ""
-        own = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
+        own = {name: value for name, value in os.environ.items() if name.startswith(("COVERAGE", "ENVD_PACK"))}
         self.process = subprocess.Popen(
             command or [sys.executable, "-B", str(HERE / "inside.py"), str(PACKAGE), str(folder), str(uid)],
             env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "LISTEN_FDS": "1", "OURS": "hidden", **own, **settings},

@@ -1,7 +1,8 @@
 """Runs envd as a sandbox would: `inside.py PARENT_OF_PACKAGE HOME_FOLDER UID`, with users and folders of its own.
 
 As root it makes a mount namespace with a user `user` and an empty /home; nothing of the machine is changed. With a UID
-other than 0 the interpreter and the package are mounted at /opt/agentbox, as in a Pod, and the launcher is run.
+other than 0 the interpreter and the package are mounted at /opt/agentbox, as in a Pod, and the launcher is run. The
+variable ENVD_PACK names a pack (deploy/envd) to run instead.
 """
 
 from __future__ import annotations
@@ -54,6 +55,13 @@ def as_in_a_pod(package: Path) -> list[str]:
     return ["/opt/agentbox/bin/envd"]
 
 
+def as_packed(pack: str) -> list[str]:
+    mount("tmpfs", "/opt", "tmpfs", 0, "mode=755")
+    Path("/opt/agentbox").mkdir()
+    mount(pack, "/opt/agentbox", None, BIND)
+    return ["/opt/agentbox/bin/envd"]
+
+
 def become_pid_1() -> None:
     """Goes on in a child that is PID 1 of a new namespace; this process passes SIGTERM on and ends with it."""
     os.unshare(os.CLONE_NEWPID)
@@ -73,8 +81,11 @@ def main() -> None:
         with_accounts(folder)
     if os.environ.pop("AS_PID_1", ""):
         become_pid_1()
-    if uid != os.geteuid():
+    if pack := os.environ.pop("ENVD_PACK", ""):
+        command = as_packed(pack)
+    elif uid != os.geteuid():
         command = as_in_a_pod(package)
+    if uid != os.geteuid():
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
