@@ -10,6 +10,8 @@ from pathlib import Path
 from console.up.options import ROOT
 
 MODULE = ROOT / "deploy" / "singlenode"
+OWN_MODULES = {"kwok": MODULE / "kwok"}
+"""Programs that need other versions of the same libraries."""
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -49,9 +51,13 @@ def cache() -> Path:
     return Path(own).absolute() if own else (Path(general) if general else Path.home() / ".cache") / "agentbox"
 
 
+def module(name: str) -> Path:
+    return OWN_MODULES.get(name, MODULE)
+
+
 def built_folder(go_version: str) -> Path:
-    digest = hashlib.sha256((MODULE / "go.sum").read_bytes() + go_version.encode()).hexdigest()
-    return cache() / "kubernetes" / digest[:16]
+    pinned = b"".join((folder / "go.sum").read_bytes() for folder in (MODULE, *OWN_MODULES.values()))
+    return cache() / "kubernetes" / hashlib.sha256(pinned + go_version.encode()).hexdigest()[:16]
 
 
 def is_program(path: Path) -> bool:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from console.up.problem import Problem
 
 from . import binaries, tools
-from .binaries import MODULE, PACKAGES, Binaries
+from .binaries import PACKAGES, Binaries
 
 BUILD_LIMIT = 3600.0
 QUESTION_LIMIT = 60.0
@@ -40,9 +40,9 @@ def version_of(go: str) -> str:
     try:
         done = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, timeout=QUESTION_LIMIT)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Problem(f"{go} does not run ({error}): install Go 1.24 or newer.") from error
+        raise Problem(f"{go} does not run ({error}): install Go 1.26 or newer.") from error
     if done.returncode != 0:
-        raise Problem(f"{go} does not run ({done.stderr.strip()}): install Go 1.24 or newer.")
+        raise Problem(f"{go} does not run ({done.stderr.strip()}): install Go 1.26 or newer.")
     return done.stdout.strip()
 
 
@@ -84,7 +84,7 @@ def linking() -> str:
 
 def run(command: list[str], name: str) -> Iterator[str]:
     environment = os.environ | {"CGO_ENABLED": "0"}
-    process = subprocess.Popen(command, cwd=MODULE, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=binaries.module(name), env=environment, stderr=subprocess.PIPE, text=True)
     last: deque[str] = deque(maxlen=5)
     deadline = time.monotonic() + BUILD_LIMIT
     try:

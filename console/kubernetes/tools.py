@@ -21,7 +21,7 @@ PACKAGES = {
     "openssl": "openssl",
     "busybox": "busybox-static",
 }
-GO = "Go is not installed, and the cluster is built from source: install Go 1.24 or newer (https://go.dev/dl/), or set "
+GO = "Go is not installed, and the cluster is built from source: install Go 1.26 or newer (https://go.dev/dl/), or set "
 GO += "KUBEBUILDER_ASSETS to a folder that has {missing}."
 
 
