@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from pathlib import Path
 
 from console.up.problem import Problem
 
+LOADER = 3
+"""PT_INTERP, the kind of an ELF program header."""
 CNI = Path("/usr/lib/cni")
 GO_FOLDER = Path("/usr/local/go/bin")
 """Go's own archive goes there, and few shells look there."""
@@ -59,9 +62,19 @@ def missing_packages() -> list[str]:
     if not all((CNI / plugin).exists() for plugin in ("bridge", "host-local", "loopback")):
         missing.append("containernetworking-plugins")
     busybox = find("busybox")
-    if busybox and b"ld-linux" in Path(busybox).read_bytes():  # needs libraries, which our images do not have
+    if busybox and needs_libraries(Path(busybox).read_bytes()):  # our images have none
         missing.append(PACKAGES["busybox"])
     return sorted(missing)
+
+
+def needs_libraries(program: bytes) -> bool:
+    """Whether a 64-bit ELF file names a loader."""
+    if program[:5] != b"\x7fELF\x02":
+        return False
+    (offset,) = struct.unpack_from("<Q", program, 0x20)
+    size, count = struct.unpack_from("<HH", program, 0x36)
+    kinds = [struct.unpack_from("<I", program, offset + index * size)[0] for index in range(count)]
+    return LOADER in kinds
 
 
 def go(missing: list[str]) -> str:
