@@ -91,6 +91,7 @@ class Life:
         self._kubelet = kubelet
         self._grace: float | None = None
         self._exit: Exit | None = None
+        self._former: Exit | None = None  # of the container that gave way to one of another image, until it is told
         self._image = ""
         self._changed = asyncio.Event()
 
@@ -149,7 +150,8 @@ class Life:
 
     async def _run_once(self) -> bool:
         """One run of the container, from pull to end; False when no other is to follow."""
-        await self._pull()
+        if not await self._pull():
+            return False
         self._exit = None
         try:
             ready = await self.containers.begin(self)
@@ -159,7 +161,7 @@ class Life:
         self.event("Created", f"Created container: {self.container['name']}")
         self.event("Started", f"Started container {self.container['name']}")
         probe = self.container.get("readinessProbe") if ready is None else None
-        self.edit(lambda pod: podstatus.started(pod, self.address, ready=not probe if ready is None else ready))
+        self._tell_started(ready=not probe if ready is None else ready)
         probing = asyncio.create_task(self._probe(probe)) if probe else None
         try:
             replaced = await self._until_exit()
@@ -168,16 +170,19 @@ class Life:
                 probing.cancel()
         return await self._ended(replaced)
 
-    async def _pull(self) -> None:
-        """Waits, with the real back-off, until the image exists."""
+    async def _pull(self) -> bool:
+        """Waits, with the real back-off, until the image exists; False when the Pod ends instead."""
         attempt = 0
         while True:
             self._image = image = self.container["image"]
             if self.containers.has_image(self):
-                return self.event("Pulled", f'Container image "{image}" already present on machine')
+                self.event("Pulled", f'Container image "{image}" already present on machine')
+                return True
             problem, shown = podstatus.missing_image(image), f'Back-off pulling image "{image}"'
             self.event("Failed", f'Failed to pull image "{image}": {problem}', "Warning")
             self.event("Failed", "Error: ErrImagePull", "Warning")
+            if self._ends_with_former():
+                return False
             self.state(podstatus.waiting("ErrImagePull", problem))
             if await self.pause(1.0):
                 continue
@@ -190,11 +195,13 @@ class Life:
     async def _not_begun(self, error: LaunchError) -> bool:
         self.event("Failed", f"Error: {error}", "Warning")
         if error.config:
+            if self._ends_with_former():
+                return False
             self.state(podstatus.waiting("CreateContainerError", str(error)))
             await self.pause(podstatus.back_off_seconds(0))
             return True
         message = f"failed to create containerd task: OCI runtime create failed: {error}"
-        self.edit(lambda pod: podstatus.started(pod, self.address))
+        self._tell_started()
         self.edit(lambda pod: podstatus.set_state(pod, podstatus.terminated(pod, 128, "StartError", message)))
         self.starts += 1
         return await self._again(128)
@@ -233,8 +240,30 @@ class Life:
             self.edit(podstatus.evicted)
             self.event("Evicted", podstatus.EVICTED, "Warning")
             return False
+        if replaced:
+            self._former = end  # a kubelet is silent between the old container and the new one, whatever the policy
+            return True
         self.edit(lambda pod: podstatus.set_state(pod, podstatus.terminated(pod, end.code, end.reason)))
-        return replaced or await self._again(end.code)
+        return await self._again(end.code)
+
+    def _ends_with_former(self) -> bool:
+        """Whether the Pod is over, because its next container cannot start and the policy wants no second try."""
+        if not (former := self._former):
+            return False
+        self.edit(self._tell_former)
+        return not podstatus.restarts_after(self.pod, former.code)
+
+    def _tell_former(self, pod: Json) -> None:
+        if end := self._former:
+            podstatus.set_state(pod, podstatus.terminated(pod, end.code, end.reason))
+            self._former = None
+
+    def _tell_started(self, *, ready: bool = False) -> None:
+        def change(pod: Json) -> None:
+            self._tell_former(pod)
+            podstatus.started(pod, self.address, ready=ready)
+
+        self.edit(change)
 
     async def _again(self, code: int) -> bool:
         """Back off before the next run, if the restart policy wants one."""

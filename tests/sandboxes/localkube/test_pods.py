@@ -89,8 +89,7 @@ def test_a_missing_image_is_told_and_waited_for(kube: Kube) -> None:
 def test_another_image_restarts_the_container_in_place(kube: Kube) -> None:
     kube.create("swap")
     before = kube.ready("swap")["status"]
-    patch = {"spec": {"containers": [{"name": "main", "image": "base:2"}]}}
-    kube.call("PATCH", f"{PODS}/swap", patch, STRATEGIC)
+    patch_image(kube, "base:2")
     wait_for(lambda: kube.pod("swap"), lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 1)
     after = kube.ready("swap")["status"]
     old, new = before["containerStatuses"][0], after["containerStatuses"][0]
@@ -98,6 +97,45 @@ def test_another_image_restarts_the_container_in_place(kube: Kube) -> None:
     assert new["containerID"] != old["containerID"]
     assert (new["image"], new["lastState"]["terminated"]["containerID"]) == ("base:2", old["containerID"])
     assert health(after["podIP"]) == 204
+
+
+def test_nothing_is_told_between_two_containers_of_one_pod(kube: Kube) -> None:
+    """A kubelet reports the old container until the new one runs: no end of the Pod, whatever its restart policy."""
+    kube.create("swap")
+    version = kube.ready("swap")["metadata"]["resourceVersion"]
+    patch_image(kube, "base:2")
+    wait_for(lambda: kube.pod("swap"), lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+    kube.ready("swap")
+    told = kube.call_text(
+        f"{PODS}?watch=1&fieldSelector=metadata.name%3Dswap&resourceVersion={version}&timeoutSeconds=1"
+    ).splitlines()
+    assert {json.loads(line)["object"].get("status", {}).get("phase", "Running") for line in told} == {"Running"}
+
+
+def test_a_wrong_image_ends_a_pod_that_is_not_restarted(kube: Kube) -> None:
+    kube.create("swap")
+    old = kube.ready("swap")["status"]["containerStatuses"][0]
+    patch_image(kube, "nowhere/thing:1")
+    end = ended(kube, "swap")["end"]
+    assert end["containerID"] == old["containerID"]
+    path = f"/api/v1/namespaces/{NAMESPACE}/events?fieldSelector=involvedObject.name%3Dswap,type%3DWarning"
+    assert any("pull access denied" in event["message"] for event in kube.call("GET", path)["items"])
+
+
+def test_a_wrong_image_is_waited_for_by_one_that_is_restarted(kube: Kube) -> None:
+    kube.create("swap", restartPolicy="Always")
+    kube.ready("swap")
+    patch_image(kube, "nowhere/thing:1")
+    pod = wait_for(lambda: kube.pod("swap"), lambda pod: "waiting" in container_state(pod))
+    assert "pull access denied" in container_state(pod)["waiting"]["message"]
+    assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
+    patch_image(kube, "base:2")
+    assert kube.ready("swap")["status"]["containerStatuses"][0]["image"] == "base:2"
+
+
+def patch_image(kube: Kube, image: str) -> None:
+    patch = {"spec": {"containers": [{"name": "main", "image": image}]}}
+    kube.call("PATCH", f"{PODS}/swap", patch, STRATEGIC)
 
 
 def test_a_crashing_container_is_restarted_and_then_backed_off(kube: Kube) -> None:
