@@ -14,10 +14,12 @@ from datetime import datetime
 from django.db import transaction
 
 from pools.errors import Conflict, QuotaExceeded
+from pools.models import Cluster
 
 from . import live, matcher, times, transitions, wakes
 from .lifecycle import EndReason, State
 from .matcher import Bound, match
+from .models import pod_name
 from .transitions import LIVE_ONLY, MOVED, run
 
 ITS_SANDBOX = f"LEFT JOIN sandboxes_sandbox s ON s.id = c.sandbox_id AND s.state = 'claimed' AND {LIVE_ONLY}"
@@ -37,6 +39,8 @@ class Wanted:
     wait: float = times.CLAIM_DEADLINE
     idempotency_key: str | None = None
     request_digest: str = ""
+    image: str = ""
+    """Another image than the env's, "" = the env's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,16 @@ class Ticket:
     claim_id: int
     bound: Bound | None
     replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a bound sandbox's Pod is, and the image that it ran until now."""
+
+    kubeconfig: str
+    namespace: str
+    pod: str
+    image: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +201,16 @@ def outcome(
     if state in ("bound", "delivered") and sandbox_id:
         return Bound(claim_id, sandbox_id, pod_ip, end_at)
     return Lost(reason or f"claim {state}")
+
+
+def change_image(bound: Bound, image: str, seconds: float) -> Place | None:
+    """Note that the sandbox is to run `image` and has so many seconds until delivery. None = lost meanwhile."""
+    changed = transitions.change_image(bound.sandbox_id, bound.claim_id, image, seconds)
+    if changed is None:
+        return None
+    sandbox, before = changed
+    cluster = Cluster.objects.get(pk=sandbox.cluster_id)
+    return Place(cluster.kubeconfig, cluster.namespace, pod_name(sandbox.id), before)
 
 
 def deliver(claim_id: int) -> datetime | None:

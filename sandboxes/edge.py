@@ -33,6 +33,7 @@ from .e2b.capacity import Capacity  # noqa: E402
 from .e2b.catalog import Catalog  # noqa: E402
 from .e2b.claiming import Claiming  # noqa: E402
 from .e2b.control import Control  # noqa: E402
+from .e2b.images import Images  # noqa: E402
 from .e2b.keys import Keys  # noqa: E402
 from .e2b.requests import Requests  # noqa: E402
 from .e2b.waiting import Waiting  # noqa: E402
@@ -136,7 +137,8 @@ def start() -> Running:
     envd = Envd(session)
     capacity = Capacity(database)
     batches = (claiming.deliveries(database), claiming.cancels(database), claiming.expiries(database))
-    claims = Claiming(name, database, waiting, envd, capacity, Requests(database, name), *batches)
+    requests, images = Requests(database, name), Images(database)
+    claims = Claiming(name, database, waiting, envd, images, capacity, requests, *batches)
     control = Control(database, envd, claims, routes, Keys(database), Catalog(database), lifetime.kills(database))
     listeners: dict[str, Listener] = {
         f"edge:{name}": waiting.notice,
@@ -174,6 +176,7 @@ async def stop(running: Running) -> None:
         log.warning("claims left open, the collector will close them")
     await running.gateway.to_envd.close()
     await running.gateway.relayed.close()
+    running.control.claiming.images.close()
     await asyncio.to_thread(running.database.close)
     log.info("edge stopped", name=running.control.claiming.name)
 

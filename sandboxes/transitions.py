@@ -268,6 +268,26 @@ def end(pods: Sequence[tuple[str, EndReason, str]]) -> list[Moved]:
     )
 
 
+def change_image(sandbox_id: str, claim_id: int, image: str, seconds: float) -> tuple[Moved, str] | None:
+    """A bound sandbox is to run `image`, and may take so many seconds until it is delivered; with what it ran before.
+
+    Its state stays claimed. None when it is no longer this claim's, or delivered.
+    """
+    rows = run(
+        f"""WITH before AS MATERIALIZED (
+               SELECT s.id, s.image FROM sandboxes_sandbox s WHERE s.id = %s AND s.claim_id = %s
+                  AND s.state = 'claimed' AND s.delivered_at IS NULL AND {LIVE_ONLY} FOR UPDATE)
+        UPDATE sandboxes_sandbox s SET rev = s.rev + 1, image = %s, end_at = now() + make_interval(secs => %s)
+          FROM before WHERE s.id = before.id AND {LIVE_ONLY} RETURNING {MOVED}, before.image""",
+        [sandbox_id, claim_id, image, seconds],
+    )
+    if not rows:
+        return None
+    sandbox = Moved(*rows[0][:-1])
+    announce([sandbox])
+    return sandbox, rows[0][-1]
+
+
 def set_deadline(sandbox_id: str, end_at: datetime, *, only_extend: bool) -> Moved | None:
     """A claimed sandbox's deadline; with `only_extend` it never moves nearer (E2B's connect)."""
     moved = move(

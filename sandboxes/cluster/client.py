@@ -21,12 +21,17 @@ from sandboxes import times
 
 from .errors import AlreadyExists, ClusterError, Gone, PreconditionFailed, Rejected, Transient, classify
 from .manifest import SELECTOR
-from .snapshot import Json, PodSnapshot, parse
+from .snapshot import IMAGE_CHANGED, Json, PodSnapshot, parse
 
 PAGE = 500
 CONNECTIONS = 32
 CHUNK = 1 << 16
-JSON_BOTH_WAYS = {"Accept": "application/json", "Content-Type": "application/json"}
+JSON = "application/json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+CONTAINER = "sandbox"
+"""The manifest's name of the container whose image may change."""
+WHY_NOT_STARTED = ("Failed", "InspectFailed")
+"""Reasons of events in which a kubelet says why it could not pull an image or start a container."""
 WATCH_SECONDS = 300
 WATCH_SILENCE = 90.0
 """A watch without even a bookmark for this long is dead: bookmarks come about once a minute."""
@@ -87,13 +92,36 @@ class ClusterClient:
         except AlreadyExists as error:
             raise PreconditionFailed(error.message) from error
 
+    def read(self, name: str) -> PodSnapshot:
+        """The one Pod, not from a cache; Gone if it is not there."""
+        return parse(self.call("GET", f"{self.pods}/{name}"))
+
     def exists(self, name: str) -> bool:
-        """A read of the one Pod, not of a cache."""
         try:
-            self.call("GET", f"{self.pods}/{name}")
+            self.read(name)
         except Gone:
             return False
         return True
+
+    def patch_image(self, name: str, image: str) -> PodSnapshot:
+        """Have the Pod's container replaced, in place, by one of another image; the Pod as it was at that moment.
+
+        Names are unique for ever, so no uid guards it.
+        """
+        spec = {"containers": [{"name": CONTAINER, "image": image}]}
+        body = {"metadata": {"annotations": {IMAGE_CHANGED: "true"}}, "spec": spec}
+        return parse(self.call("PATCH", f"{self.pods}/{name}", body=body, content_type=STRATEGIC_MERGE))
+
+    def why_not_started(self, uid: str) -> str:
+        """The newest words of a kubelet about an image or container of this Pod that would not start, "" if none.
+
+        A Pod that is never restarted ends without them in its status.
+        """
+        query = {"fieldSelector": f"involvedObject.uid={uid},type=Warning"}
+        events = self.call("GET", f"/api/v1/namespaces/{self.namespace}/events", query=query)["items"]
+        said = [event["message"] for event in events if event.get("reason") in WHY_NOT_STARTED]
+        causes = [message for message in said if not message.startswith("Error: ")] or said
+        return causes[-1] if causes else ""
 
     def list_pods(self) -> tuple[list[PodSnapshot], str]:
         """All Pods of ours and the resourceVersion to watch from."""
@@ -122,9 +150,20 @@ class ClusterClient:
             for line in lines(response):
                 yield as_change(orjson.loads(line))
 
-    def call(self, verb: str, path: str, *, query: dict[str, str] | None = None, body: Json | None = None) -> Json:
+    def call(
+        self,
+        verb: str,
+        path: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: Json | None = None,
+        content_type: str = JSON,
+    ) -> Json:
         """One request; the answer's JSON, or a ClusterError."""
-        with reachable("The Kubernetes API does not answer"), self.send(verb, path, query=query, body=body) as response:
+        with (
+            reachable("The Kubernetes API does not answer"),
+            self.send(verb, path, query=query, body=body, content_type=content_type) as response,
+        ):
             if response.status >= 400:
                 raise refused(response)
             answer: Json = orjson.loads(response.read())
@@ -137,6 +176,7 @@ class ClusterClient:
         *,
         query: dict[str, str] | None = None,
         body: Json | None = None,
+        content_type: str = JSON,
         silence: float = times.API_REQUEST,
     ) -> BaseHTTPResponse:
         """By the client library's connections and credentials, past its models: they cost half a millisecond a call.
@@ -150,7 +190,7 @@ class ClusterClient:
             verb,
             f"{configuration.host}{path}?{urlencode(query)}" if query else f"{configuration.host}{path}",
             body=None if body is None else orjson.dumps(body),
-            headers={**self.api.default_headers, **JSON_BOTH_WAYS, **authorization},
+            headers={**self.api.default_headers, "Accept": JSON, "Content-Type": content_type, **authorization},
             timeout=Timeout(connect=times.API_REQUEST, read=silence),
             preload_content=False,
             retries=False,

@@ -13,6 +13,9 @@ from .manifest import SANDBOX_LABEL
 
 type Json = dict[str, Any]
 
+IMAGE_CHANGED = "agentbox.io/image-changed"
+"""The annotation that comes with a change of the image, so that the restart it causes is known to be ours."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodSnapshot:
@@ -36,9 +39,12 @@ class PodSnapshot:
     waiting_reason: str
     waiting_message: str
     restarts: int
+    """Those that nobody asked for."""
     terminated_reason: str
     exit_code: int | None
     image: str
+    container_id: str
+    """Of the container that runs now, or ran last."""
 
     @property
     def finished(self) -> bool:
@@ -52,6 +58,7 @@ def parse(pod: Json) -> PodSnapshot:
     container = speaking(status)
     state = container.get("state") or {}
     waiting = state.get("waiting") or {}
+    asked_for = int(IMAGE_CHANGED in (metadata.get("annotations") or {}))
     terminated = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     scheduled = conditions.get("PodScheduled", {})
     unschedulable = scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else ""
@@ -72,10 +79,11 @@ def parse(pod: Json) -> PodSnapshot:
         unschedulable=unschedulable,
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
-        restarts=container.get("restartCount", 0),
+        restarts=max(0, container.get("restartCount", 0) - asked_for),
         terminated_reason=terminated.get("reason", ""),
         exit_code=terminated.get("exitCode"),
         image=first(spec.get("containers")).get("image", ""),
+        container_id=container.get("containerID", ""),
     )
 
 

@@ -21,6 +21,7 @@ from sandboxes.serving.loops import backoff
 from .answers import Refusal, try_again
 from .call import CallerGone
 from .capacity import Capacity
+from .images import Images
 from .requests import Requests
 from .waiting import Late, Waiting
 
@@ -38,6 +39,7 @@ class Claiming:
     database: Database
     waiting: Waiting
     envd: Envd
+    images: Images
     capacity: Capacity
     requests: Requests
     deliveries: Batch[int, datetime]
@@ -74,12 +76,21 @@ class Claiming:
                 bound = await self._found(ticket.claim_id, gone, until)
             if gone.done():
                 raise CallerGone
-            problem = await self.envd.arm(bound.sandbox_id, bound.pod_ip, env_vars, wanted.timeout)
+            problem = wanted.image and await self._with_image(bound, wanted.image, gone, until)
+            problem = problem or await self.envd.arm(bound.sandbox_id, bound.pod_ip, env_vars, wanted.timeout)
             if not problem:
                 return bound
             log.warning("sandbox not armed", sandbox=bound.sandbox_id, problem=problem)
             reason = f"The sandbox did not take its claim: {problem}"
             bound = await self.database.run(claims.give_back, ticket.claim_id, reason, replace=True)
+
+    async def _with_image(self, bound: Bound, image: str, gone: asyncio.Future[Any], until: float) -> str:
+        """As Images.change; with a refusal the claim is over, for the reason that its caller is told."""
+        try:
+            return await self.images.change(bound, image, gone, until)
+        except Refusal as refusal:
+            await self.database.run(claims.give_back, bound.claim_id, refusal.message, replace=False)
+            raise
 
     async def _found(self, claim_id: int, gone: asyncio.Future[Any], until: float) -> Bound:
         outcome = await self.waiting.outcome(claim_id, gone, until)

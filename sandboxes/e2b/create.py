@@ -25,6 +25,7 @@ async def create(call: Call) -> Answer:
         wait=order.wait,
         idempotency_key=idempotency_key,
         request_digest=digest(body) if idempotency_key else "",
+        image=order.image,
     )
     gone = call.gone()
     try:

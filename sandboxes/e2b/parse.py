@@ -16,6 +16,10 @@ from .answers import Refusal, invalid
 PREFIXES = ("agentbox/", "agentbox.scitix.ai/")
 """Metadata keys with these are addressed to us."""
 IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9_-]{1,255}")
+IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}")
+"""What may be the name of an image; whether there is such an image, the registry says."""
+IMAGE_MARKS = set(":/@")
+"""What tells `base//python:3.13`, an image, from `base//large`, a scaling group, whose name has none of these."""
 LARGEST_TEXT = 65_536
 MANY = 200
 LONGEST_SECONDS = 10**9
@@ -23,7 +27,7 @@ LONGEST_SECONDS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """`timeout` None = the env's default; `wait` = how long the claim may queue, in seconds."""
+    """`timeout` None = the env's default; `wait` = how long the claim may queue, in seconds; `image` "" = the env's."""
 
     template: str
     group: str
@@ -31,6 +35,7 @@ class Order:
     metadata: dict[str, str]
     env_vars: dict[str, str]
     wait: float
+    image: str = ""
 
 
 def parse_create(body: dict[str, Any]) -> Order:
@@ -38,19 +43,25 @@ def parse_create(body: dict[str, Any]) -> Order:
     for name, check in REFUSED.items():
         check(name, body.get(name))
     metadata = strings("metadata", body.get("metadata"))
-    template, _, group = text("templateID", body.get("templateID")).partition("//")
+    template, _, wish = text("templateID", body.get("templateID")).partition("//")
     if not template:
         raise invalid("templateID", "is required: the name of an env of your team, such as base.")
-    if addressed(metadata, "image"):
-        raise invalid("metadata", "another image for one claim is not supported yet; make an env with that image.")
-    group = group or addressed(metadata, "scaling-group")
+    group, image = ("", wish) if set(wish) & IMAGE_MARKS else (wish, "")
+    group, image = group or addressed(metadata, "scaling-group"), image or addressed(metadata, "image")
+    check_image(image)
     env_vars = strings("envVars", body.get("envVars"))
     check_env_names(env_vars)
-    return Order(template, group, seconds("timeout", body.get("timeout")), metadata, env_vars, wait_of(metadata))
+    timeout, wait = seconds("timeout", body.get("timeout")), wait_of(metadata)
+    return Order(template, group, timeout, metadata, env_vars, wait, image)
 
 
 def addressed(metadata: dict[str, str], name: str) -> str:
     return next((metadata[prefix + name] for prefix in PREFIXES if prefix + name in metadata), "")
+
+
+def check_image(image: str) -> None:
+    if image and not IMAGE.fullmatch(image):
+        raise invalid("image", f"must be the name of an image such as python:3.13-slim, not {image[:80]!r}.")
 
 
 def wait_of(metadata: dict[str, str]) -> float:

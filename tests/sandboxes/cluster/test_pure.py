@@ -6,7 +6,7 @@ import pytest
 
 from sandboxes.bucket import Bucket
 from sandboxes.cluster import errors
-from sandboxes.cluster.snapshot import parse
+from sandboxes.cluster.snapshot import IMAGE_CHANGED, parse
 from tests.sandboxes.pods import pod_json, waiting
 
 
@@ -23,6 +23,13 @@ def test_a_snapshot_reads_a_waiting_one_and_an_empty_one() -> None:
     assert (pod.ready, pod.waiting_reason, pod.waiting_message) == (False, "ErrImagePull", "no such image")
     empty = parse({})
     assert (empty.name, empty.image, empty.created_at, empty.exit_code) == ("", "", None, None)
+
+
+def test_a_restart_for_another_image_counts_as_none() -> None:
+    item = pod_json("iabc", containerStatuses=[{"restartCount": 1, "containerID": "containerd://2", "state": {}}])
+    assert parse(item).restarts == 1
+    item["metadata"]["annotations"] = {IMAGE_CHANGED: "true"}
+    assert (parse(item).restarts, parse(item).container_id) == (0, "containerd://2")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,15 @@ def test_a_scaling_group_is_named_in_two_ways(order: dict[str, Any]) -> None:
     assert parse_create({"templateID": "base"} | order).group == "large"
 
 
+@pytest.mark.parametrize(
+    "order", [{"templateID": "base//a.example:5000/b@sha256:0f"}, {"metadata": {"agentbox/image": "python"}}]
+)
+def test_an_image_is_named_in_two_ways(order: dict[str, Any]) -> None:
+    parsed = parse_create({"templateID": "base"} | order)
+    assert (parsed.template, parsed.group) == ("base", "")
+    assert parsed.image in ("a.example:5000/b@sha256:0f", "python")
+
+
 @pytest.mark.parametrize("name", ["startup-timeout", "agentbox/startup-timeout", "agentbox.scitix.ai/startup-timeout"])
 def test_a_caller_may_wait_longer(name: str) -> None:
     assert parse_create({"templateID": "base", "metadata": {name: "600"}}).wait == 600.0
@@ -64,7 +73,10 @@ BAD = [
     ({"metadata": {"startup-timeout": "601"}}, "metadata.startup-timeout"),
     ({"metadata": {"startup-timeout": "0"}}, "metadata.startup-timeout"),
     ({"metadata": {"startup-timeout": "soon"}}, "metadata.startup-timeout"),
-    ({"metadata": {"agentbox/image": "other"}}, "metadata"),
+    ({"metadata": {"agentbox/image": "-x"}}, "image"),
+    ({"metadata": {"agentbox/image": "a b"}}, "image"),
+    ({"metadata": {"agentbox/image": "x" * 256}}, "image"),
+    ({"templateID": "base//:latest"}, "image"),
     ({"envVars": "A=1"}, "envVars"),
     ({"envVars": {"A": None}}, "envVars"),
     ({"envVars": {"A=B": "1"}}, "envVars"),
