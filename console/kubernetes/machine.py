@@ -12,7 +12,7 @@ from pathlib import Path
 from signal import Signals
 from typing import IO
 
-from console.up.leftovers import signal_all
+from console.up import leftovers
 from console.up.problem import Problem
 
 from .place import Place
@@ -74,9 +74,15 @@ def running() -> Holder | None:
 
 def end(holder: Holder) -> None:
     """Ask its process to end, and wait until it has; then kill."""
-    signal_all([holder.pid], Signals.SIGTERM)
+    leftovers.signal_all([holder.pid], Signals.SIGTERM)
     deadline = time.monotonic() + PATIENCE
-    while running():
+    while running() or is_alive(holder.pid):
         if time.monotonic() > deadline:
-            signal_all([holder.pid], Signals.SIGKILL)
+            leftovers.signal_all([holder.pid], Signals.SIGKILL)
         time.sleep(POLL)
+
+
+def is_alive(pid: int) -> bool:
+    """It gives the lock away some milliseconds before it has ended."""
+    fields = leftovers.stat(pid)
+    return fields is not None and fields[leftovers.STATE] not in "ZX"
