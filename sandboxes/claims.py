@@ -246,14 +246,14 @@ def give_back(claim_id: int, reason: str, *, replace: bool) -> Bound | None:
                    SELECT id, sandbox_id FROM sandboxes_claim WHERE id = %s AND state = 'bound' FOR UPDATE)
             UPDATE sandboxes_claim c SET sandbox_id = NULL, bound_at = NULL, state = %s, reason = %s,
                    finished_at = CASE WHEN %s THEN NULL ELSE now() END
-              FROM claim WHERE c.id = claim.id RETURNING claim.sandbox_id, c.group_id""",
+              FROM claim WHERE c.id = claim.id RETURNING claim.sandbox_id, c.group_id, c.team_id""",
             [claim_id, "queued" if replace else "cancelled", reason, replace],
         )
         if not rows:
             return None
-        sandbox_id, group_id = rows[0]
-        failed = transitions.stop([sandbox_id], EndReason.NOT_ARMED, "edge", reason, only=[State.CLAIMED])
-        transitions.note(failed, "not_armed", reason)
+        sandbox_id, group_id, team_id = rows[0]
+        transitions.stop([sandbox_id], EndReason.NOT_ARMED, "edge", reason, only=[State.CLAIMED])
+        transitions.note_each([(team_id, sandbox_id, "not_armed", reason)])  # also if the cluster ended it first
         wakes.wake_group(group_id)
         return match(group_id, own=[claim_id]).get(claim_id) if replace else None
 

@@ -109,7 +109,11 @@ def announce(moved: Sequence[Moved]) -> None:
 
 def note(sandboxes: Iterable[Moved], kind: str, text: str = "") -> None:
     """Store an event for each: something that is not the normal course. `text` defaults to the finding's."""
-    rows = [(s.team_id, s.id, kind, text or s.finding_text) for s in sandboxes]
+    note_each([(s.team_id, s.id, kind, text or s.finding_text) for s in sandboxes])
+
+
+def note_each(rows: Sequence[tuple[int, str, str, str]]) -> None:
+    """Each is (team id, sandbox id, kind, text)."""
     if rows:
         run(
             "INSERT INTO sandboxes_event (team_id, sandbox_id, kind, text) "

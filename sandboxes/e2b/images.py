@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from sandboxes import claims, times
@@ -30,12 +31,12 @@ from .answers import Refusal, try_again
 from .call import CallerGone
 
 THREADS = 4
-PAUSE, LONGEST_PAUSE = 0.1, 1.0
+PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two looks at a Pod: short at first, for images that the node has."""
 NOT_USABLE = "image_not_usable"
 NOT_READY = "image_not_ready"
 STUCK = IMAGE | CONFIG | {"CrashLoopBackOff"}
-EVENT_LOOKS = 5
+EVENT_LOOKS = 20
 """A kubelet's events come a little after the status that they explain."""
 
 
@@ -55,8 +56,8 @@ class Images:
             return "it was lost while it was prepared"
         if place.image == image:
             return ""
+        api = await self._call(client.connect, place.kubeconfig, place.namespace)
         try:
-            api = await self._call(client.connect, place.kubeconfig, place.namespace)
             before = await self._call(api.patch_image, place.pod, image)
             return await self._ready(api, before, image, gone, until)
         except Rejected as error:
@@ -71,6 +72,8 @@ class Images:
         while await patient(gone, until, pause):
             pause = min(pause * 1.2, LONGEST_PAUSE)
             pod = await self._look(api, before)
+            if pod.deleting or pod.reason:
+                return f"its Pod does not stay ({ending(pod)})"
             if pod.finished:
                 raise not_usable(image, await self._why_ended(api, pod))
             if pod.waiting_reason in STUCK:
@@ -89,10 +92,11 @@ class Images:
             return before
 
     async def _why_ended(self, api: client.ClusterClient, pod: PodSnapshot) -> str:
-        for _ in range(EVENT_LOOKS):
-            if words := await self._call(api.why_not_started, pod.uid):
-                return words
-            await asyncio.sleep(PAUSE)
+        with suppress(ClusterError):
+            for _ in range(EVENT_LOOKS):
+                if words := await self._call(api.why_not_started, pod.uid):
+                    return words
+                await asyncio.sleep(PAUSE)
         return f"its container has ended ({ending(pod)})"
 
     async def _call[**P, R](self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import httpx
 import pytest
 
 from sandboxes import times
-from sandboxes.claims import Wanted, cancel, change_image, request
+from sandboxes.claims import Wanted, cancel, change_image, give_back, request
 from sandboxes.cluster.client import CONTAINER, ClusterClient, connect
 from sandboxes.cluster.manifest import PodSpec, manifest
 from sandboxes.cluster.snapshot import PodSnapshot
+from sandboxes.lifecycle import EndReason
 from sandboxes.models import Claim, Event, Sandbox, pod_name
+from sandboxes.transitions import stop
 from tests.factories import make_cluster, make_env, make_group, make_key, make_pool, make_sandbox, make_team, new_id
 from tests.localkube_process import LocalKube, start
 from tests.sandboxes.edge_fixtures import edge_is_quiet
@@ -153,6 +156,17 @@ def test_a_sandbox_whose_pod_has_gone_is_replaced(cluster: Cluster) -> None:
     assert (lost.state, lost.end_reason) == ("stopping", "not_armed")
 
 
+def test_a_sandbox_whose_pod_is_deleted_meanwhile_is_replaced(cluster: Cluster) -> None:
+    first, second = cluster.idle(), cluster.idle()
+    cluster.simulate(stop_median=0.7)
+    with ThreadPoolExecutor(1) as caller:
+        asked = caller.submit(cluster.create, **{"agentbox/image": OTHER})
+        wait_until(lambda: cluster.pod(first).image == OTHER)
+        cluster.api.delete(first.pod_name)
+        answer = asked.result()
+    assert (answer.status_code, answer.json()["sandboxID"]) == (201, second.pk)
+
+
 def test_a_cluster_that_does_not_answer_leaves_nothing(cluster: Cluster) -> None:
     cluster.idle()
     cluster.process.kill()
@@ -160,6 +174,16 @@ def test_a_cluster_that_does_not_answer_leaves_nothing(cluster: Cluster) -> None
     assert answer.status_code == 503
     assert not Sandbox.objects.exclude(state="stopping").exists()
     assert Claim.objects.get().state == "expired"
+
+
+def test_why_it_was_given_back_is_kept_although_the_cluster_ended_it_first(cluster: Cluster) -> None:
+    row = cluster.idle()
+    bound = request(Wanted(cluster.pool.group.env.team_id, cluster.pool.group_id, timeout=60), "edge-test").bound
+    assert bound is not None
+    stop([row.pk], EndReason.FAILED, "cluster", "The Pod has ended by itself.")
+    give_back(bound.claim_id, "pull access denied", replace=False)
+    assert Event.objects.get(sandbox_id=row.pk).text == "pull access denied"
+    assert Claim.objects.get().state == "cancelled"
 
 
 def test_a_pull_may_take_longer_than_arming(cluster: Cluster) -> None:
