@@ -10,8 +10,6 @@ from pathlib import Path
 from console.up.options import ROOT
 
 MODULE = ROOT / "deploy" / "singlenode"
-OWN_MODULES = {"kwok": MODULE / "kwok"}
-"""Programs that need other versions of the same libraries."""
 PACKAGES = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -19,7 +17,6 @@ PACKAGES = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-    "kwok": "sigs.k8s.io/kwok/cmd/kwok",
 }
 
 
@@ -51,12 +48,8 @@ def cache() -> Path:
     return Path(own).absolute() if own else (Path(general) if general else Path.home() / ".cache") / "agentbox"
 
 
-def module(name: str) -> Path:
-    return OWN_MODULES.get(name, MODULE)
-
-
 def built_folder(go_version: str) -> Path:
-    pinned = b"".join((folder / "go.sum").read_bytes() for folder in (MODULE, *OWN_MODULES.values()))
+    pinned = (MODULE / "go.sum").read_bytes()
     return cache() / "kubernetes" / hashlib.sha256(pinned + go_version.encode()).hexdigest()[:16]
 
 

@@ -84,7 +84,7 @@ def linking() -> str:
 
 def run(command: list[str], name: str) -> Iterator[str]:
     environment = os.environ | {"CGO_ENABLED": "0"}
-    process = subprocess.Popen(command, cwd=binaries.module(name), env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=binaries.MODULE, env=environment, stderr=subprocess.PIPE, text=True)
     last: deque[str] = deque(maxlen=5)
     deadline = time.monotonic() + BUILD_LIMIT
     try:

@@ -22,7 +22,6 @@ def facts(binaries: Binaries, place: Place, ports: Ports) -> dict[str, str]:
         "pki": str(place.pki),
         "containerd": str(place.containerd_socket),
         "kubectl": str(binaries.path("kubectl")),
-        "kwok": str(binaries.path("kwok")),
         "logs": str(place.logs),
     }
 
