@@ -31,6 +31,7 @@ CALLS: dict[str, Callable[[ClusterClient, str], Any]] = {
     "get": lambda api, version: api.exists(SPEC.name),
     "list": lambda api, version: api.list_pods(),
     "watch": lambda api, version: next(api.watch(version)),
+    "patch": lambda api, version: api.patch_image(OTHER.name, SPEC.image),
     "delete": lambda api, version: api.delete(SPEC.name),
 }
 
