@@ -74,12 +74,21 @@ def running() -> Holder | None:
 
 def end(holder: Holder) -> None:
     """Ask its process to end, and wait until it has; then kill."""
-    leftovers.signal_all([holder.pid], Signals.SIGTERM)
+    for number in (Signals.SIGTERM, Signals.SIGKILL):
+        leftovers.signal_all([holder.pid], number)
+        if has_ended(holder):
+            return
+    raise Problem(f"The process {holder.pid} of the cluster in {holder.state} does not end, not even by kill -9.")
+
+
+def has_ended(holder: Holder) -> bool:
+    """Within PATIENCE."""
     deadline = time.monotonic() + PATIENCE
     while running() or is_alive(holder.pid):
         if time.monotonic() > deadline:
-            leftovers.signal_all([holder.pid], Signals.SIGKILL)
+            return False
         time.sleep(POLL)
+    return True
 
 
 def is_alive(pid: int) -> bool:

@@ -33,7 +33,8 @@ CONTAINER = "sandbox"
 WHY_NOT_STARTED = ("Failed", "InspectFailed")
 """Reasons of events in which a kubelet says why it could not pull an image or start a container."""
 WATCH_SECONDS = 300
-WATCH_SILENCE = 90.0
+REQUEST = Timeout(total=times.API_REQUEST)
+WATCH = Timeout(connect=times.API_REQUEST, read=90.0)
 """A watch without even a bookmark for this long is dead: bookmarks come about once a minute."""
 
 
@@ -144,7 +145,7 @@ class ClusterClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        with reachable("The watch broke"), self.send("GET", self.pods, query=query, silence=WATCH_SILENCE) as response:
+        with reachable("The watch broke"), self.send("GET", self.pods, query=query, timeout=WATCH) as response:
             if response.status >= 400:
                 raise refused(response)
             for line in lines(response):
@@ -177,12 +178,9 @@ class ClusterClient:
         query: dict[str, str] | None = None,
         body: Json | None = None,
         content_type: str = JSON,
-        silence: float = times.API_REQUEST,
+        timeout: Timeout = REQUEST,
     ) -> BaseHTTPResponse:
-        """By the client library's connections and credentials, past its models: they cost half a millisecond a call.
-
-        `silence` is how many seconds may pass without a byte of the answer.
-        """
+        """By the client library's connections and credentials, past its models: they cost half a millisecond a call."""
         configuration = self.api.configuration
         token = configuration.auth_settings().get("BearerToken")
         authorization = {"Authorization": token["value"]} if token else {}
@@ -191,7 +189,7 @@ class ClusterClient:
             f"{configuration.host}{path}?{urlencode(query)}" if query else f"{configuration.host}{path}",
             body=None if body is None else orjson.dumps(body),
             headers={**self.api.default_headers, "Accept": JSON, "Content-Type": content_type, **authorization},
-            timeout=Timeout(connect=times.API_REQUEST, read=silence),
+            timeout=timeout,
             preload_content=False,
             retries=False,
         )

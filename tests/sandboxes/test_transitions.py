@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from sandboxes import transitions
@@ -123,3 +123,25 @@ def test_every_state_leads_to_the_end_and_none_back_to_idle() -> None:
         reachable |= {target for state in reachable for target in NEXT[state]}
     assert reachable == set(State)
     assert not any(State.IDLE in NEXT[state] for state in (State.CLAIMED, State.STOPPING, State.ENDED))
+
+
+LOCKS = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_sent_together_shares_a_transaction_with_its_lock() -> None:
+    _, ((held,),) = transitions.run_together(("SELECT pg_advisory_xact_lock(1, 2)", []), (LOCKS, []))
+    assert held == 1, "while the second statement runs"
+    assert transitions.run(LOCKS, []) == [(0,)], "and no longer"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_sent_together_is_undone_together() -> None:
+    sandbox = make_sandbox(state="idle")
+    change = ("UPDATE sandboxes_sandbox SET node = 'changed' WHERE id = %s RETURNING id", [sandbox.pk])
+    with pytest.raises(DatabaseError, match="division by zero"):
+        transitions.run_together(change, ("SELECT 1 / 0", []))
+    assert Sandbox.objects.get(pk=sandbox.pk).node != "changed"
