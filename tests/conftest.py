@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
@@ -14,6 +15,9 @@ import redis
 
 from console.up.checks import namespaces_allowed
 from tests.committed import committed
+
+if TYPE_CHECKING:
+    from tests.kubernetes.single_node import SingleNode
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
@@ -99,3 +103,12 @@ def environment(transactional_db: None) -> dict[str, str]:
     parts = connection.settings_dict
     database = f"postgresql://{parts['USER']}@/{parts['NAME']}?{urlencode({'host': parts['HOST']})}"
     return os.environ | {"DATABASE_URL": database, "DJANGO_SETTINGS_MODULE": "console.settings"}
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[SingleNode]:
+    """The real Kubernetes that all tests of a run share. Leave no Pods behind; each test names its own."""
+    from tests.kubernetes import single_node
+
+    with single_node.shared() as running:
+        yield running

@@ -1,4 +1,4 @@
-"""One real cluster for all tests of this folder: `make test-kubernetes`. Needs root, Go and a few Debian packages."""
+"""Tests on a real cluster (the fixture `cluster`): `make test-kubernetes`. Needs root, Go and a few Debian packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from console.kubernetes import machine
 from tests.kubernetes import single_node
-from tests.kubernetes.single_node import SingleNode
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,15 +26,3 @@ def state() -> Iterator[Path]:
     if (last := machine.last()) and last.place.state == folder:  # another one, of somebody else, goes on
         single_node.manage("down")
     shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[SingleNode]:
-    """The shared cluster. Leave no Pods behind; each test names its own."""
-    folder = Path(tempfile.mkdtemp(prefix="agentbox-kubernetes-"))
-    yield single_node.start(folder)
-    done = single_node.manage("down")
-    left = single_node.left(folder)
-    shutil.rmtree(folder)
-    assert done.returncode == 0, done.stderr
-    assert left == []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +105,21 @@ def start(state: Path) -> SingleNode:
     done = manage("up", "--detach", "--state", str(state))
     assert done.returncode == 0, done.stdout + done.stderr
     return SingleNode(state)
+
+
+@contextlib.contextmanager
+def shared() -> Iterator[SingleNode]:
+    """A new cluster, stopped at the end; or, for quick runs, the one that KUBERNETES_STATE names, left as it is."""
+    if given := os.environ.get("KUBERNETES_STATE"):
+        yield SingleNode(Path(given))
+        return
+    folder = Path(tempfile.mkdtemp(prefix="agentbox-kubernetes-"))
+    yield start(folder)
+    done = manage("down")
+    remains = left(folder)
+    shutil.rmtree(folder)
+    assert done.returncode == 0, done.stderr
+    assert remains == []
 
 
 def left(state: Path) -> list[str]:
