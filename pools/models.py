@@ -112,13 +112,31 @@ class Cluster(Lease):
 
 
 class InstanceType(models.Model):
-    """A shape of sandbox and its relative cost."""
+    """A shape of sandbox and its relative cost.
+
+    A sandbox may use all of its CPU and memory, and reserves them on its node, or only the given part of them: then a
+    node takes more sandboxes than could all be busy at once.
+    """
 
     name = models.CharField(max_length=24, unique=True, validators=[RegexValidator(r"^[0-9a-z]+$")])
     cpu_millis = models.PositiveIntegerField(validators=[MinValueValidator(1)])
     memory_mib = models.PositiveIntegerField(validators=[MinValueValidator(16)])
+    cpu_request_millis = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(1)])
+    memory_request_mib = models.PositiveIntegerField(null=True, blank=True, validators=[MinValueValidator(16)])
     disk_mib = models.PositiveIntegerField(default=1024)
     cost = models.DecimalField(max_digits=8, decimal_places=2, default=1)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                name="instance_type_reserves_no_more_than_it_has",
+                condition=models.Q(
+                    models.Q(cpu_request_millis=None) | models.Q(cpu_request_millis__lte=models.F("cpu_millis")),
+                    models.Q(memory_request_mib=None) | models.Q(memory_request_mib__lte=models.F("memory_mib")),
+                ),
+                violation_error_message="A sandbox cannot reserve more than it may use.",
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -122,6 +123,7 @@ def pending(cluster_id: int) -> list[PodSpec]:
     """The next Pods to create, one group after the other so that none waits behind another's burst."""
     rows = transitions.run(
         f"""SELECT s.id, t.name, e.name, p.name, s.image, i.cpu_millis, i.memory_mib, i.disk_mib,
+               coalesce(i.cpu_request_millis, i.cpu_millis), coalesce(i.memory_request_mib, i.memory_mib),
                p.node_selector, e.pod_template
           FROM (SELECT s.*, row_number() OVER (PARTITION BY s.group_id ORDER BY s.created_at, s.id) AS turn
                   FROM sandboxes_sandbox s
@@ -136,11 +138,10 @@ def pending(cluster_id: int) -> list[PodSpec]:
     return [as_spec(*row) for row in rows]
 
 
-def as_spec(
-    sandbox_id: str, team: str, env: str, pool: str, image: str, cpu: int, memory: int, disk: int, *documents: str
-) -> PodSpec:
+def as_spec(sandbox_id: str, team: str, env: str, pool: str, image: str, *shape_and_documents: Any) -> PodSpec:
     """`documents`: the pool's node selector and the env's template, as PostgreSQL writes JSON."""
-    node_selector, template = map(json.loads, documents)
+    *shape, node_selector, template = shape_and_documents
+    cpu, memory, disk, cpu_request, memory_request = shape
     return PodSpec(
         name=pod_name(sandbox_id),
         sandbox_id=sandbox_id,
@@ -151,14 +152,16 @@ def as_spec(
         cpu_millis=cpu,
         memory_mib=memory,
         disk_mib=disk,
+        cpu_request_millis=cpu_request,
+        memory_request_mib=memory_request,
         bootstrap_digest=bootstrap_digest(sandbox_id),
         command=settings.ENVD_COMMAND,
         envd_port=settings.ENVD_PORT,
         envd_image=settings.ENVD_IMAGE,
         envd_install=settings.ENVD_INSTALL_COMMAND,
         runtime_class=settings.RUNTIME_CLASS,
-        node_selector=node_selector,
-        template=template,
+        node_selector=json.loads(node_selector),
+        template=json.loads(template),
     )
 
 

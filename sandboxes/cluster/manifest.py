@@ -41,7 +41,10 @@ type Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What a sandbox's Pod needs. Memory and disk in MiB (no disk: no limit), CPU in thousandths of a core."""
+    """What a sandbox's Pod needs. Memory and disk in MiB (no disk: no limit), CPU in thousandths of a core.
+
+    Requests are what it reserves on its node; 0 means as much as it may use.
+    """
 
     name: str
     sandbox_id: str
@@ -55,6 +58,8 @@ class PodSpec:
     command: list[str]
     envd_port: int
     disk_mib: int = 0
+    cpu_request_millis: int = 0
+    memory_request_mib: int = 0
     envd_image: str = ""
     envd_install: list[str] = field(default_factory=list)
     runtime_class: str = ""
@@ -131,12 +136,16 @@ def installer(pod: PodSpec) -> Json:
 
 
 def resources(pod: PodSpec, extra: Json) -> Json:
-    """Requests equal limits: sandboxes of one shape are alike, and a node is never asked for more than it has."""
-    amounts = {"cpu": f"{pod.cpu_millis}m", "memory": f"{pod.memory_mib}Mi"}
+    """Requests equal limits, but for CPU and memory of an instance type that reserves less than it may use."""
+    limits = {"cpu": f"{pod.cpu_millis}m", "memory": f"{pod.memory_mib}Mi"}
+    reserved = {
+        "cpu": f"{pod.cpu_request_millis or pod.cpu_millis}m",
+        "memory": f"{pod.memory_request_mib or pod.memory_mib}Mi",
+    }
     if pod.disk_mib:
-        amounts["ephemeral-storage"] = f"{pod.disk_mib}Mi"
-    amounts |= {name: str(amount) for name, amount in extra.items()}
-    return {"requests": amounts, "limits": amounts}
+        limits["ephemeral-storage"] = f"{pod.disk_mib}Mi"
+    limits |= {name: str(amount) for name, amount in extra.items()}
+    return {"requests": limits | reserved, "limits": limits}
 
 
 def security(add: list[str]) -> Json:

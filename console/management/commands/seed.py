@@ -63,18 +63,30 @@ def key(file: Path, owner: Team, creator: User) -> None:
 
 
 def base(owner: Team) -> None:
-    """The env `base`: a small shape that keeps 8 claimable, and a large one on demand."""
+    """The env `base`: a small shape that keeps 8 claimable, and a large one on demand.
+
+    A demo's sandboxes mostly wait, so they reserve little: 64 of them fit on a machine with two CPUs and 16 GiB.
+    """
     env, _ = Env.objects.get_or_create(team=owner, name="base", defaults={"image": IMAGE, "docs": DOCS})
     cluster, _ = Cluster.objects.get_or_create(name="local", defaults={"namespace": settings.POD_NAMESPACE})
-    small = shape(env, cluster, "small", instance("1c1g", 1000, 1024, 1), {"max_replicas": 64, "min_idle": 8})
-    shape(env, cluster, "large", instance("2c4g", 2000, 4096, 3), {"max_replicas": 16, "min_idle": 0})
+    small = shape(
+        env, cluster, "small", instance("1c1g", (1000, 20), (1024, 128), 1), {"max_replicas": 64, "min_idle": 8}
+    )
+    shape(env, cluster, "large", instance("2c4g", (2000, 40), (4096, 512), 3), {"max_replicas": 16, "min_idle": 0})
     if env.default_group_id is None:
         env.default_group = small
         env.save(update_fields=["default_group"])
 
 
-def instance(name: str, cpu_millis: int, memory_mib: int, cost: int) -> InstanceType:
-    values = {"cpu_millis": cpu_millis, "memory_mib": memory_mib, "cost": cost}
+def instance(name: str, cpu_millis: tuple[int, int], memory_mib: tuple[int, int], cost: int) -> InstanceType:
+    """Of CPU and memory: what a sandbox may use, and what of it is reserved."""
+    values = {
+        "cpu_millis": cpu_millis[0],
+        "cpu_request_millis": cpu_millis[1],
+        "memory_mib": memory_mib[0],
+        "memory_request_mib": memory_mib[1],
+        "cost": cost,
+    }
     return InstanceType.objects.get_or_create(name=name, defaults=values)[0]
 
 

@@ -71,6 +71,16 @@ def test_requests_equal_limits_and_disk_is_limited_when_the_type_says_so() -> No
     assert container["resources"]["requests"] == container["resources"]["limits"]
 
 
+def test_a_type_may_reserve_less_cpu_and_memory_than_a_sandbox_may_use() -> None:
+    spec = replace(WITH_ENVD, disk_mib=1024, cpu_request_millis=20, memory_request_mib=64)
+    pod, container = spec_of(manifest(spec))
+    assert container["resources"] == {
+        "limits": {"cpu": "500m", "memory": "256Mi", "ephemeral-storage": "1024Mi"},
+        "requests": {"cpu": "20m", "memory": "64Mi", "ephemeral-storage": "1024Mi"},
+    }
+    assert pod["initContainers"][0]["resources"] == container["resources"], "else it would decide the placement"
+
+
 def test_envd_is_brought_by_an_image_of_its_own_and_cannot_be_changed_by_the_sandbox() -> None:
     spec, container = spec_of(manifest(WITH_ENVD))
     (installer,) = spec["initContainers"]

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError
 
 from console.up.options import Options
 from console.up.programs import mounts
 from pools import services
-from pools.models import Pool
+from pools.models import InstanceType, Pool
 from sandboxes import drain, transitions
 from sandboxes.cluster.client import connect
 from sandboxes.cluster.snapshot import PodSnapshot
@@ -119,3 +121,20 @@ def test_a_changed_template_is_for_new_pods_only(place: Pool, real: LocalKube) -
     assert spec["nodeSelector"] == {"agentbox.io/simulated": "true"} | NODE
     assert spec["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
     assert "nodeName" not in spec, "no node has both labels"
+
+
+def test_a_type_that_reserves_little_fits_more_often_on_a_node_than_it_would_by_its_size(
+    real: LocalKube, place: Pool
+) -> None:
+    InstanceType.objects.update(cpu_millis=64_000, cpu_request_millis=10, memory_request_mib=32)
+    pod = ready(place, pod_name(started(place)))
+    container = real.call("GET", f"{PODS}/{pod.name}")["spec"]["containers"][0]
+    assert container["resources"]["requests"] == {"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "1024Mi"}
+    assert container["resources"]["limits"]["cpu"] == "64000m"
+
+
+def test_a_type_cannot_reserve_more_than_a_sandbox_may_use(place: Pool) -> None:
+    with pytest.raises(IntegrityError, match="reserves_no_more"):
+        InstanceType.objects.update(memory_request_mib=1_000_000)
+    with pytest.raises(ValidationError, match="cannot reserve more"):
+        InstanceType(name="odd", cpu_millis=10, memory_mib=64, cpu_request_millis=20).full_clean()
