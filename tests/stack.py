@@ -32,8 +32,8 @@ FOREIGN = ("DATABASE_URL", "REDIS_URL", "KUBECONFIG", "SECRET_KEY")
 class Stack:
     """Use `start()` and `stop()`, or `with Stack() as stack`. `folder` is its `var/`; it survives until `remove()`."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="agentbox-stack-"))
+    def __init__(self, *arguments: str, folder: Path | None = None) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="agentbox-stack-"))
         self.port = two_free_ports()
         self.arguments = arguments
         self.log = self.folder / "up.log"

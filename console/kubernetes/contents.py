@@ -6,10 +6,12 @@ import time
 from pathlib import Path
 
 from console.up.problem import Problem
+from deploy.oci import registry
+from deploy.oci.image import Layer, image
 from sandboxes.cluster.client import ClusterClient, connect
 from sandboxes.cluster.errors import AlreadyExists, ClusterError, Gone
 
-from . import node, registry, tools
+from . import node, tools
 from .place import NAMESPACE, NODE, Place
 
 LIMIT = 60.0
@@ -30,9 +32,9 @@ def node_ready(place: Place) -> bool:
 
 def push_pause(address: str) -> None:
     """The image of what holds a Pod's network namespace: it sleeps."""
-    busybox = Path(tools.program("busybox")).read_bytes()
-    settings = {"Entrypoint": ["/busybox", "sleep", "2147483647"]}
-    registry.push(address, node.PAUSE, node.PAUSE_TAG, {"/busybox": busybox}, settings)
+    layer = Layer()
+    layer.file("busybox", Path(tools.program("busybox")).read_bytes(), 0o755)
+    registry.push(image(layer, Entrypoint=["/busybox", "sleep", "2147483647"]), f"{address}/{node.PAUSE}")
 
 
 def make_namespace(place: Place) -> None:

@@ -9,8 +9,7 @@ from . import network, tools
 from .binaries import Binaries
 from .place import CGROUP, NODE, Place, Ports
 
-PAUSE = "agentbox/pause"
-PAUSE_TAG = "1"
+PAUSE = "agentbox/pause:1"
 MAX_PODS = 250
 CONTAINERD = """\
 version = 2
@@ -68,7 +67,7 @@ def containerd_configuration(place: Place) -> str:
     return CONTAINERD.format(
         folder=place.containerd,
         socket=place.containerd_socket,
-        pause=f"{PAUSE}:{PAUSE_TAG}",
+        pause=PAUSE,
         plugins=tools.CNI,
         cni=place.cni,
         runc=tools.program("runc"),

@@ -7,11 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from deploy.oci.image import save
+from deploy.oci.problem import Problem
+from deploy.oci.registry import parsed, push
+
 from .carrier import carrier
-from .image import save
 from .pack import pack, size
-from .problem import Problem
-from .registry import parsed, push
 
 
 def main() -> None:

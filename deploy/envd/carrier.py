@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .image import Image, Layer, image
+from deploy.oci.image import Image, Layer, image
+
 from .pack import PLACE
 
 NOBODY = "65532:65532"

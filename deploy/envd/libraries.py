@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from .problem import Problem
+from deploy.oci.problem import Problem
 
 LIBRARY = re.compile(r"^\t(\S+) => (/.+) \(0x", re.MULTILINE)
 LOADER = re.compile(r"^\t(/\S+) \(0x", re.MULTILINE)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .problem import Problem
+from deploy.oci.problem import Problem
 
 TRACE = Path(__file__).with_name("trace.py")
 LANDMARK = "os"

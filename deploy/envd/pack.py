@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.oci.problem import Problem
+
 from .libraries import linked
 from .modules import Module, needed
-from .problem import Problem
 
 ENVD = Path(__file__).resolve().parents[2] / "sandboxes" / "envd"
 LAUNCHER = Path(__file__).with_name("launcher.c")

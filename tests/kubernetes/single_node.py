@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from console.kubernetes import cgroups, registry
+from console.kubernetes import cgroups
 from console.kubernetes.network import BRIDGE
+from deploy.oci import registry
+from deploy.oci.image import Layer, image
 from sandboxes.cluster.client import ClusterClient, connect
 from tests.conftest import ROOT
 
@@ -55,9 +57,12 @@ class SingleNode:
     def push_web_image(self, name: str = "tests/web") -> str:
         """An image of nothing but busybox that serves PAGE on port 8080."""
         busybox = Path(shutil.which("busybox") or "/bin/busybox").read_bytes()
-        files: registry.Files = {"bin/busybox": busybox, "bin/sh": "busybox", "www/index.html": PAGE.encode()}
+        layer = Layer()
+        layer.file("bin/busybox", busybox, 0o755)
+        layer.link("bin/sh", "busybox")
+        layer.file("www/index.html", PAGE.encode())
         serve = ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]
-        return registry.push(self.registry, name, "1", files, {"Cmd": serve, "Env": ["PATH=/bin"]})
+        return registry.push(image(layer, Cmd=serve, Env=["PATH=/bin"]), f"{self.registry}/{name}:1")
 
     def run_pod(self, name: str, image: str) -> dict[str, Any]:
         """Create a Pod and wait until it is Ready."""
@@ -109,12 +114,15 @@ def start(state: Path) -> SingleNode:
 
 @contextlib.contextmanager
 def shared() -> Iterator[SingleNode]:
-    """A new cluster, stopped at the end; or, for quick runs, the one that KUBERNETES_STATE names, left as it is."""
+    """A new cluster, stopped at the end; or, for quick runs, the one that KUBERNETES_STATE names, left as it is.
+
+    Its state folder is where `make run` has it below `var/`, so that AgentBox can be started on it.
+    """
     if given := os.environ.get("KUBERNETES_STATE"):
         yield SingleNode(Path(given))
         return
     folder = Path(tempfile.mkdtemp(prefix="agentbox-kubernetes-"))
-    yield start(folder)
+    yield start(folder / "kubernetes")
     done = manage("down")
     remains = left(folder)
     shutil.rmtree(folder)

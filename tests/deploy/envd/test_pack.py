@@ -12,7 +12,7 @@ from deploy.envd.libraries import linked
 from deploy.envd.modules import imported, needed
 from deploy.envd.pack import ENVD, STANDARD_LIBRARY, make_room, run
 from deploy.envd.pack import pack as make_pack
-from deploy.envd.problem import Problem
+from deploy.oci.problem import Problem
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,4 +1,4 @@
-"""What keeps envd from being packed or pushed: one sentence that names the way out.
+"""What keeps an image from being made or pushed: one sentence that names the way out.
 
 Its own, so that the packer runs under any Python that is to be packed, without the product's dependencies.
 """

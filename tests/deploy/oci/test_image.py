@@ -15,10 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from deploy.envd.carrier import carrier
-from deploy.envd.image import Image, Layer, image, save
-from deploy.envd.problem import Problem
-from deploy.envd.registry import parsed, push
+from deploy.oci.image import Image, Layer, image, save
+from deploy.oci.problem import Problem
+from deploy.oci.registry import parsed, push
 
 
 class Registry(BaseHTTPRequestHandler):
@@ -95,16 +94,6 @@ def test_the_config_says_what_to_run_and_which_layers(small: Image) -> None:
     assert config["config"] == {"Env": ["PATH=/bin"], "User": "1000"}
     unpacked = hashlib.sha256(gzip.decompress(small.layers[0].data)).hexdigest()
     assert config["rootfs"]["diff_ids"] == [f"sha256:{unpacked}"]
-
-
-def test_the_carrier_holds_the_pack_with_its_modes_and_installs_it(pack: Path) -> None:
-    made = carrier(pack)
-    assert made.manifest.digest == carrier(pack).manifest.digest
-    found = entries(made)
-    assert found["opt/agentbox/bin/envd"].mode == 0o755
-    files = {name for name, entry in found.items() if entry.isfile()}
-    assert files == {f"opt/agentbox/{path.relative_to(pack)}" for path in pack.rglob("*") if path.is_file()}
-    assert json.loads(made.config.data)["config"]["Entrypoint"] == ["/opt/agentbox/bin/envd", "install"]
 
 
 def test_a_push_uploads_what_is_missing_and_names_the_image_by_digest(small: Image, registry: str) -> None:
