@@ -14,7 +14,7 @@ from console.up.checks import write_private
 from console.up.problem import Problem
 from console.up.supervisor import Supervisor
 
-from . import certificates, cgroups, contents, facts, kernel, network, node, registry
+from . import certificates, cgroups, contents, control_plane, facts, kernel, network, node, registry
 from .binaries import Binaries
 from .logs import Logs
 from .place import Place, Ports, choose_ports
@@ -33,6 +33,7 @@ def prepare(place: Place) -> Ports:
     certificates.make(place)
     for user, file in KUBECONFIGS.items():
         write_private(place.state / file, certificates.kubeconfig(place, user, ports.api))
+    control_plane.prepare(place)
     registry.prepare(place, ports.registry)
     node.prepare(place, ports)
     cgroups.make()

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from . import network
+from . import account, network
 from .binaries import Binaries
 from .place import Place, Ports
 
 SERVICES = "10.96.0.0/24"
 """Nobody serves these addresses (there is no kube-proxy), but the API server wants some."""
+PRODUCT = f"system:serviceaccount:{account.NAMESPACE}:{account.NAME}"
 FAST_CLIENT = ["--kube-api-qps=1000", "--kube-api-burst=2000"]
 """The defaults would pace the whole cluster at 50 Pods a second."""
+
+
+def prepare(place: Place) -> None:
+    """What the product asks of the API server is written down, so that it can be compared with its rights."""
+    asked = {"level": "Metadata", "users": [PRODUCT], "omitStages": ["RequestReceived"]}
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [asked, {"level": "None"}]}
+    place.audit_policy.write_text(json.dumps(policy, indent=2))
+    place.audit_log.unlink(missing_ok=True)
 
 
 def etcd(binaries: Binaries, place: Place, ports: Ports) -> list[str]:
@@ -52,6 +62,8 @@ def apiserver(binaries: Binaries, place: Place, ports: Ports) -> list[str]:
         f"--service-cluster-ip-range={SERVICES}",
         *["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"],
         "--allow-privileged=true",
+        *[f"--audit-policy-file={place.audit_policy}", f"--audit-log-path={place.audit_log}"],
+        *["--audit-log-maxsize=50", "--audit-log-maxbackup=1"],
     ]
 
 

@@ -51,6 +51,19 @@ class Place:
         return self.state / "kubeconfig"
 
     @property
+    def product_kubeconfig(self) -> Path:
+        """For AgentBox itself, once account.py made it."""
+        return self.state / "agentbox.kubeconfig"
+
+    @property
+    def audit_policy(self) -> Path:
+        return self.state / "audit.json"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.logs / "audit.log"
+
+    @property
     def registry(self) -> Path:
         """Images that were pushed: the only thing that outlives a stop, with the logs."""
         return self.state / "registry"

@@ -22,7 +22,7 @@ def values(options: Options) -> dict[str, str]:
         "E2B_API_KEY": key,
         "E2B_API_URL": options.edge_url,
         "E2B_SANDBOX_URL": options.edge_url,
-        "KUBECONFIG": options.kubeconfig or str(options.local_kubeconfig),
+        "KUBECONFIG": options.people_kubeconfig,
     }
 
 

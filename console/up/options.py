@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from console.kubernetes.place import Place
+
 from .problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -53,7 +55,14 @@ class Options:
 
     @property
     def single_node_state(self) -> Path:
-        return self.var / "kubernetes"
+        return single_node_place(self.var).state
+
+    @property
+    def people_kubeconfig(self) -> str:
+        """For kubectl in another terminal; on a cluster of our own we ourselves have fewer rights."""
+        if self.single_node:
+            return str(single_node_place(self.var).kubeconfig)
+        return self.kubeconfig or str(self.local_kubeconfig)
 
     @property
     def pid_files(self) -> Path:
@@ -75,7 +84,7 @@ def read(arguments: list[str]) -> Options:
         var=var,
         database_url=os.environ.get("DATABASE_URL", ""),
         redis_url=os.environ.get("REDIS_URL", ""),
-        kubeconfig=str(var / "kubernetes" / "kubeconfig") if single_node else foreign_kubeconfig(var),
+        kubeconfig=str(single_node_place(var).product_kubeconfig) if single_node else foreign_kubeconfig(var),
         unsafe_pods=chosen.unsafe_pods,
         single_node=single_node,
         localkube=tuple(for_localkube),
@@ -96,7 +105,12 @@ def is_single_node(cluster: str) -> bool:
     return cluster == "kubernetes"
 
 
+def single_node_place(var: Path) -> Place:
+    return Place(var / "kubernetes")
+
+
 def foreign_kubeconfig(var: Path) -> str:
-    """KUBECONFIG, unless it is the one that we write: a shell that sourced `demo.env` has that."""
+    """KUBECONFIG, unless it is one that we write: a shell that sourced `demo.env` has that."""
     path = os.environ.get("KUBECONFIG", "")
-    return "" if path and Path(path).absolute() == var / "kubeconfig" else path
+    ours = {var / "kubeconfig", single_node_place(var).kubeconfig}
+    return "" if path and Path(path).absolute() in ours else path

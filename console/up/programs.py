@@ -24,6 +24,8 @@ ENVD = "/opt/agentbox"
 CLUSTER_NAME = "local"
 NAMESPACE = "agentbox"
 IMAGE = "agentbox/base:1"
+ENVD_IMAGE = "agentbox/envd:1"
+"""Brings envd into the Pods of a real cluster; localkube's have it by a mount."""
 NODE = ["--node-name", "local", "--node-cpu", "200", "--node-memory", str(400 * 2**30), "--max-pods", "200"]
 """A demo's sandboxes mostly wait, so the node takes far more of them than it has CPUs."""
 WEBSOCKETS = ["--ws", "websockets", "--ws-ping-interval", "20", "--ws-max-size", "65536", "--ws-max-queue", "16"]
@@ -76,6 +78,7 @@ def shared_environment(options: Options) -> dict[str, str]:
         "REDIS_URL": options.redis_url or valkey.url(options.valkey),
         "KUBECONFIG": options.kubeconfig or str(options.local_kubeconfig),
         "AGENTBOX_NAMESPACE": os.environ.get("AGENTBOX_NAMESPACE", NAMESPACE),
+        "AGENTBOX_ENVD_IMAGE": os.environ.get("AGENTBOX_ENVD_IMAGE", ENVD_IMAGE if options.single_node else ""),
         "AGENTBOX_EDGE_URL": os.environ.get("AGENTBOX_EDGE_URL", options.edge_url),
         "AGENTBOX_SANDBOX_DOMAIN": os.environ.get("AGENTBOX_SANDBOX_DOMAIN", f"localhost:{options.edge_port}"),
         "DJANGO_SETTINGS_MODULE": "console.settings",

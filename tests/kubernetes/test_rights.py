@@ -8,23 +8,22 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
+from console.kubernetes import account
+from console.kubernetes.place import Place
 from sandboxes.cluster.client import ClusterClient, connect
 from sandboxes.cluster.errors import AlreadyExists, Gone, Rejected
 from sandboxes.cluster.manifest import manifest
-from tests.conftest import ROOT
+from tests.kubernetes.single_node import until
 from tests.sandboxes.cluster.test_manifest import TEMPLATE, WITH_ENVD
 from tests.sandboxes.pods import SPEC
 
 if TYPE_CHECKING:
     from tests.kubernetes.single_node import SingleNode
 
-ROLE = ROOT / "deploy" / "base" / "rbac.yaml"
 OTHER = replace(SPEC, name="sb-other")
 CALLS: dict[str, Callable[[ClusterClient, str], Any]] = {
     "create": lambda api, version: api.create(manifest(SPEC)),
@@ -34,18 +33,17 @@ CALLS: dict[str, Callable[[ClusterClient, str], Any]] = {
     "patch": lambda api, version: api.patch_image(OTHER.name, SPEC.image),
     "delete": lambda api, version: api.delete(SPEC.name),
 }
+OTHER_CALLS: dict[str, tuple[str, int, Callable[[ClusterClient], Any]]] = {
+    "list events": ("role/agentbox", 1, lambda api: api.why_not_started("uid")),
+    "get kube-system": ("clusterrole/agentbox-cluster-identity", 0, lambda api: api.uid()),
+}
+"""The role and the number of its rule beside each."""
 
 
 @pytest.fixture(scope="module")
-def product(cluster: SingleNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterClient]:
+def product(cluster: SingleNode) -> Iterator[ClusterClient]:
     """A client under the product's own account."""
-    cluster.kubectl("apply", "-f", str(ROLE))
-    config = yaml.safe_load(Path(cluster.kubeconfig).read_text())
-    token = cluster.kubectl("--namespace", "agentbox-system", "create", "token", "agentbox").strip()
-    config["users"][0]["user"] = {"token": token}
-    file = tmp_path_factory.mktemp("rights") / "kubeconfig"
-    file.write_text(json.dumps(config))
-    yield connect(str(file), "agentbox")
+    yield connect(str(account.kubeconfig(Place(cluster.state))), "agentbox")
     cluster.kubectl("label", "namespace", "agentbox", "pod-security.kubernetes.io/enforce-")
 
 
@@ -79,18 +77,34 @@ def test_the_product_works_under_its_own_account(cluster: SingleNode, product: C
 def test_with_one_verb_less_that_call_fails(cluster: SingleNode, product: ClusterClient, verb: str) -> None:
     _, version = cluster.client.list_pods()
     cluster.client.create(manifest(OTHER))
-    verbs = [each for each in CALLS if each != verb]
-    change = json.dumps([{"op": "replace", "path": "/rules/0/verbs", "value": verbs}])
-    cluster.kubectl("--namespace", "agentbox", "patch", "role", "agentbox", "--type=json", "-p", change)
-    try:
+    with only(cluster, "role/agentbox", 0, [each for each in CALLS if each != verb]):
         deadline = time.monotonic() + 20
         while answer(lambda: CALLS[verb](product, version)):
             assert time.monotonic() < deadline, f"it can still {verb}"
             time.sleep(0.2)
             with contextlib.suppress(Gone):
                 cluster.client.delete(SPEC.name)
+
+
+@pytest.mark.parametrize("name", OTHER_CALLS)
+def test_without_one_of_the_other_rights_that_call_fails(
+    cluster: SingleNode, product: ClusterClient, name: str
+) -> None:
+    role, rule, call = OTHER_CALLS[name]
+    assert answer(lambda: call(product))
+    with only(cluster, role, rule, ["deletecollection"]):
+        until(lambda: not answer(lambda: call(product)), f"it cannot {name}", limit=20)
+
+
+@contextlib.contextmanager
+def only(cluster: SingleNode, role: str, rule: int, verbs: list[str]) -> Iterator[None]:
+    """With these verbs in that rule of a role."""
+    change = json.dumps([{"op": "replace", "path": f"/rules/{rule}/verbs", "value": verbs}])
+    cluster.kubectl("--namespace", "agentbox", "patch", role, "--type=json", "-p", change)
+    try:
+        yield
     finally:
-        cluster.kubectl("apply", "-f", str(ROLE))
+        cluster.kubectl("apply", "-f", str(account.RIGHTS))
 
 
 @pytest.mark.parametrize(

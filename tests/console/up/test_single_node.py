@@ -24,7 +24,7 @@ def test_the_single_node_is_used_by_its_kubeconfig(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CLUSTER", "kubernetes")
     chosen = options.read([])
     assert chosen.single_node
-    assert Path(chosen.kubeconfig) == Place(tmp_path / "kubernetes").kubeconfig
+    assert Path(chosen.kubeconfig) == Place(tmp_path / "kubernetes").product_kubeconfig
 
 
 def test_localkube_is_the_default() -> None:
@@ -39,16 +39,20 @@ def test_another_word_is_refused_with_a_sentence() -> None:
         options.read(["--cluster", "docker"])
 
 
-def test_a_cluster_that_runs_in_our_folder_is_used_and_goes_on(tmp_path: Path) -> None:
-    chosen = options.read(["--cluster", "kubernetes"])
-    place = Place(chosen.single_node_state)
+def test_only_a_cluster_that_is_ready_in_our_folder_is_used(tmp_path: Path) -> None:
+    place = Place(options.read(["--cluster", "kubernetes"]).single_node_state)
     place.state.mkdir()
-    place.facts.write_text("{}")
     with machine.take() as lock:
         machine.write(lock, place)
-        with single_node.running(chosen):
-            assert machine.running() is not None
-        assert machine.running() is not None
+        assert not single_node.is_up(place), "it is starting"
+        place.facts.write_text("{}")
+        assert single_node.is_up(place)
+        assert not single_node.is_up(Place(tmp_path))
+
+
+def test_people_have_more_rights_there_than_the_product(tmp_path: Path) -> None:
+    chosen = options.read(["--cluster", "kubernetes"])
+    assert chosen.people_kubeconfig == str(Place(tmp_path / "kubernetes").kubeconfig) != chosen.kubeconfig
 
 
 def test_what_keeps_the_cluster_from_starting_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
