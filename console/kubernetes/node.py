@@ -110,7 +110,9 @@ def kubelet_configuration(place: Place, ports: Ports) -> dict[str, object]:
         "evictionHard": {"memory.available": "100Mi"},
         "imageGCHighThresholdPercent": 100,
         # The defaults pace a node far below what it can start.
-        **{"kubeAPIQPS": 500, "kubeAPIBurst": 1000, "registryPullQPS": 0, "eventRecordQPS": 0},
+        **{"kubeAPIQPS": 500, "kubeAPIBurst": 1000, "registryPullQPS": 0},
+        # 0 is said to mean no limit, and is one of 5 a second: words about Pods came minutes late.
+        **{"eventRecordQPS": 500, "eventBurst": 1000},
     }
 
 

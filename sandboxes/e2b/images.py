@@ -37,7 +37,7 @@ NOT_USABLE = "image_not_usable"
 NOT_READY = "image_not_ready"
 STUCK = IMAGE | CONFIG | {"CrashLoopBackOff"}
 EVENT_LOOKS = 20
-"""A kubelet's events come a little after the status that they explain."""
+"""A kubelet's events come a little after the status that they explain: five seconds at most are waited for them."""
 
 
 class Images:
@@ -93,10 +93,10 @@ class Images:
 
     async def _why_ended(self, api: client.ClusterClient, pod: PodSnapshot) -> str:
         with suppress(ClusterError):
-            for _ in range(EVENT_LOOKS):
+            for look in range(EVENT_LOOKS):
                 if words := await self._call(api.why_not_started, pod.uid):
                     return words
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(PAUSE * 1.15**look)
         return f"its container has ended ({ending(pod)})"
 
     async def _call[**P, R](self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -18,7 +18,7 @@ from tests.kubernetes.images import busybox
 from tests.kubernetes.single_node import SingleNode
 from tests.stack import Stack, until
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = pytest.mark.timeout(600)
 IDLE = 8
 OTHER, WRONG = "tests/other:1", "nowhere/thing:1"
 
@@ -29,11 +29,10 @@ def stack(cluster: SingleNode) -> Iterator[Stack]:
     stack = Stack("--cluster", "kubernetes", folder=cluster.state.parent)
     stack.start()
     yield stack
-    for name in pods(cluster):
+    assert stack.stop() == 0, stack.said()
+    for name in pods(cluster):  # the cluster outlives the stack
         cluster.client.delete(name)
     until(lambda: not pods(cluster), 60)
-    assert stack.stop() == 0, stack.said()
-    assert cluster.client.uid(), "the cluster outlives the stack"
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def settled(stack: Stack, cluster: SingleNode) -> bool:
 
 def test_a_hundred_episodes_succeed_and_leave_nothing(full: Stack, cluster: SingleNode) -> None:
     rollout = full.rollout("--episodes", "100", "--in-flight", "20")
-    said, _ = rollout.communicate(timeout=300)
+    said, _ = rollout.communicate(timeout=450)
     assert rollout.returncode == 0, said + full.said()
     assert "100/100 succeeded" in said
     assert re.search(r"left over +0", said)
