@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import structlog
 from celery import shared_task
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
@@ -9,8 +10,11 @@ from django.db.models.functions import Now
 from pools.models import Cluster, ScalingGroup
 
 from . import collector, drain, matcher, partitions, plan, wakes
+from .cluster.errors import ClusterError
 from .lifecycle import ClaimState, State
 from .models import Claim, Sandbox
+
+log = structlog.get_logger(__name__)
 
 
 @shared_task(name="sandboxes.plan_group")
@@ -20,7 +24,10 @@ def plan_group(group_id: int) -> None:
 
 @shared_task(name="sandboxes.drain_cluster")
 def drain_cluster(cluster_id: int) -> None:
-    drain.drain(cluster_id)
+    try:
+        drain.drain(cluster_id)
+    except ClusterError as error:  # noted on the cluster's row; each second's traceback would say no more
+        log.warning("the cluster cannot be used", cluster=cluster_id, error=error.message)
 
 
 @shared_task(name="sandboxes.collect")

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from pools.models import Cluster, Pool
-from sandboxes import drain, transitions
+from sandboxes import drain, tasks, transitions
 from sandboxes.cluster.client import connect
 from sandboxes.cluster.errors import AlreadyExists, OverQuota, Rejected, Throttled, Transient
 from sandboxes.lifecycle import EndReason
@@ -129,3 +129,11 @@ def test_without_any_kubeconfig_the_way_out_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
     with pytest.raises(Rejected, match="Set KUBECONFIG"):
         connect("/nowhere/at-all", "agentbox")
+
+
+def test_a_cluster_without_a_usable_kubeconfig_says_so_and_harms_no_pass(pool: Pool) -> None:
+    insert(pool, 1)
+    Cluster.objects.update(kubeconfig="/nowhere/at-all")
+    tasks.drain_cluster(pool.cluster_id)
+    assert "Set KUBECONFIG" in Cluster.objects.get().failure
+    assert Sandbox.objects.get().state == "pending"
