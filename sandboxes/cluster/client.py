@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from sandboxes import times
 
-from .errors import AlreadyExists, ClusterError, Gone, PreconditionFailed, Rejected, Transient, classify
+from .errors import AlreadyExists, ClusterError, Gone, NotAllowed, PreconditionFailed, Transient, classify
 from .manifest import SELECTOR
 from .snapshot import IMAGE_CHANGED, Json, PodSnapshot, parse
 
@@ -60,7 +60,7 @@ def api_client(kubeconfig: str) -> Any:
     try:
         config.load_config(config_file=kubeconfig or None, client_configuration=configuration)
     except config.ConfigException as error:
-        raise Rejected(f"No usable kubeconfig ({error}). Set KUBECONFIG or the cluster's kubeconfig.") from error
+        raise NotAllowed(f"No usable kubeconfig ({error}). Set KUBECONFIG or the cluster's kubeconfig.") from error
     configuration.retries = False
     configuration.keep_alive = True
     configuration.connection_pool_maxsize = CONNECTIONS

@@ -47,6 +47,10 @@ class Rejected(ClusterError):
     """Any other 4xx: the same request will never succeed."""
 
 
+class NotAllowed(Rejected):
+    """The cluster does not know us, or our account lacks the right: an operator has to mend it."""
+
+
 def classify(status: int, message: str, retry_after: float = 0.0) -> ClusterError:
     """The error for an HTTP status of the API (409 is told apart by the caller, who knows the verb)."""
     if status == 403 and "exceeded quota" in message:
@@ -59,6 +63,8 @@ def classify(status: int, message: str, retry_after: float = 0.0) -> ClusterErro
         return Expired(message)
     if status == 429:
         return Throttled(message, retry_after)
-    if status in (401, 403, 400, 405, 413, 422):
+    if status == 401 or (status == 403 and 'User "' in message):  # in words of RBAC, not of an admission plugin
+        return NotAllowed(message)
+    if status in (403, 400, 405, 413, 422):
         return Rejected(message)
     return Transient(message, retry_after)

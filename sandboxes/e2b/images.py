@@ -21,7 +21,7 @@ from typing import Any
 
 from sandboxes import claims, times
 from sandboxes.cluster import client
-from sandboxes.cluster.errors import ClusterError, Gone, Rejected
+from sandboxes.cluster.errors import ClusterError, Gone, NotAllowed, Rejected
 from sandboxes.cluster.snapshot import PodSnapshot
 from sandboxes.diagnosis import CONFIG, IMAGE, ending
 from sandboxes.matcher import Bound
@@ -35,6 +35,7 @@ PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two looks at a Pod: short at first, for images that the node has."""
 NOT_USABLE = "image_not_usable"
 NOT_READY = "image_not_ready"
+NOT_POSSIBLE = "image_not_possible"
 STUCK = IMAGE | CONFIG | {"CrashLoopBackOff"}
 EVENT_LOOKS = 20
 """A kubelet's events come a little after the status that they explain: five seconds at most are waited for them."""
@@ -56,10 +57,12 @@ class Images:
             return "it was lost while it was prepared"
         if place.image == image:
             return ""
-        api = await self._call(client.connect, place.kubeconfig, place.namespace)
         try:
+            api = await self._call(client.connect, place.kubeconfig, place.namespace)
             before = await self._call(api.patch_image, place.pod, image)
             return await self._ready(api, before, image, gone, until)
+        except NotAllowed as error:
+            raise not_possible(error.message) from error
         except Rejected as error:
             raise not_usable(image, error.message) from error
         except ClusterError as error:
@@ -119,6 +122,11 @@ async def patient(gone: asyncio.Future[Any], until: float, seconds: float) -> bo
 
 def not_usable(image: str, words: str) -> Refusal:
     return Refusal(400, f"The image {image} cannot be used: {words}", error_code=NOT_USABLE)
+
+
+def not_possible(words: str) -> Refusal:
+    text = f"Claims with an image of their own do not work here until an operator mends this: {words}"
+    return Refusal(500, text, error_code=NOT_POSSIBLE)
 
 
 def not_ready(image: str) -> Refusal:

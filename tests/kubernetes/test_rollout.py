@@ -16,6 +16,7 @@ from console.kubernetes.account import RIGHTS
 from deploy.oci.registry import push
 from tests.kubernetes.images import busybox
 from tests.kubernetes.single_node import SingleNode
+from tests.kubernetes.test_rights import only
 from tests.stack import Stack, until
 
 pytestmark = pytest.mark.timeout(600)
@@ -113,3 +114,12 @@ def granted() -> set[tuple[str, ...]]:
             places = [role["metadata"].get("namespace", "")], rule.get("resourceNames", [""])
             found |= set(product(rule["verbs"], rule["resources"], *places))
     return found
+
+
+def test_without_the_right_to_patch_such_a_claim_fails_and_says_so(full: Stack, cluster: SingleNode) -> None:
+    with only(cluster, "role/agentbox", 0, ["create", "delete", "get", "list", "watch"]):
+        with pytest.raises(SandboxException, match=r'500: .*an operator mends this: .*cannot patch resource "pods"'):
+            for _ in range(20):  # the API server takes a moment to see its own change
+                claim(OTHER).kill()
+        assert Sandbox.create("base", timeout=60).kill(), "what needs no patch goes on"
+    until(lambda: settled(full, cluster), 120, full.said)

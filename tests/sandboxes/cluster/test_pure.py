@@ -36,7 +36,9 @@ def test_a_restart_for_another_image_counts_as_none() -> None:
     ("status", "message", "kind"),
     [
         (403, 'pods "x" is forbidden: exceeded quota: q', errors.OverQuota),
-        (403, "forbidden", errors.Rejected),
+        (403, 'pods "x" is forbidden: violates PodSecurity "baseline:latest"', errors.Rejected),
+        (403, 'pods "x" is forbidden: User "agentbox" cannot patch resource "pods"', errors.NotAllowed),
+        (401, "Unauthorized", errors.NotAllowed),
         (404, "not found", errors.Gone),
         (409, "already exists", errors.AlreadyExists),
         (410, "too old", errors.Expired),

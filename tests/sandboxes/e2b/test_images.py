@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pools.models import Cluster as Place
 from sandboxes import times
 from sandboxes.claims import Wanted, cancel, change_image, give_back, request
 from sandboxes.cluster.client import CONTAINER, ClusterClient, connect
@@ -144,6 +145,16 @@ def test_an_image_that_takes_too_long_is_told_apart_from_a_full_pool(cluster: Cl
     assert "startup-timeout" in answer.json()["message"]
     assert not Sandbox.objects.exclude(state="stopping").exists()
     assert Claim.objects.get().state == "cancelled"
+
+
+def test_a_cluster_that_does_not_let_us_in_is_not_the_images_fault(cluster: Cluster) -> None:
+    row = cluster.idle()
+    Place.objects.update(kubeconfig="/nowhere/at-all")
+    answer = cluster.create(**{"agentbox/image": OTHER})
+    assert (answer.status_code, answer.json()["error_code"]) == (500, "image_not_possible")
+    assert "Set KUBECONFIG" in answer.json()["message"]
+    row.refresh_from_db()
+    assert row.state == "stopping"
 
 
 def test_a_sandbox_whose_pod_has_gone_is_replaced(cluster: Cluster) -> None:
