@@ -14,7 +14,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from sandboxes.localkube import admission, streams, tables
+from sandboxes.localkube import admission, patches, streams, tables
 from sandboxes.localkube.cluster import Cluster
 from sandboxes.localkube.kubelet import Kubelet, Life
 from sandboxes.localkube.objects import (
@@ -124,7 +124,8 @@ class Api:
         self._count_quotas(place.kind)
         query, wanted = request.query_params, self._wanted(place, request)
         limit, version = _number(query, "limit"), _version(query.get("resourceVersion", ""))
-        page = self._cluster.of(place.kind).page(wanted, limit, query.get("continue", ""), version)
+        exact = _match(query.get("resourceVersionMatch", ""), version) == "Exact"
+        page = self._cluster.of(place.kind).page(wanted, limit, query.get("continue", ""), version, exact=exact)
         if tables.wanted(request.headers.get("accept", "")):
             return Response(tables.encode(place.kind, page.entries, page), media_type="application/json")
         return Response(list_body(place.kind, page), media_type="application/json")
@@ -153,7 +154,7 @@ class Api:
 
     def _patch(self, place: Place, request: Request, body: bytes) -> Response:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip()
-        entry = self._cluster.patch(place.kind, place.key, admission.parse(body), content_type)
+        entry = self._cluster.patch(place.kind, place.key, patches.parse(body, content_type), content_type)
         return _shown(place.kind, [entry], request)
 
     def _delete(self, place: Place, request: Request, body: bytes) -> Response:
@@ -161,8 +162,8 @@ class Api:
         if "gracePeriodSeconds" in request.query_params:
             options["gracePeriodSeconds"] = _number(request.query_params, "gracePeriodSeconds")
         grace = options.get("gracePeriodSeconds")
-        if grace is not None and (not isinstance(grace, int) or grace < 0):
-            raise bad_request(f"gracePeriodSeconds: {grace!r} must be a whole number not below 0")
+        if grace is not None and not isinstance(grace, int):
+            raise bad_request(f"gracePeriodSeconds: {grace!r} must be a whole number")
         entry = self._cluster.delete(place.kind, place.key, options)
         return Response(entry.body, media_type="application/json")
 
@@ -295,6 +296,21 @@ def _number(query: Mapping[str, str], name: str) -> int:
 def _version(text: str) -> str:
     if text and not text.isdigit():
         raise ApiError(400, "Invalid", f'resourceVersion: Invalid value: "{text}": must be a number')
+    return text
+
+
+def _match(text: str, version: str) -> str:
+    """How a list's version is meant, checked as the real API does."""
+    why = ""
+    if text and not version:
+        why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+    if text not in ("", "Exact", "NotOlderThan"):
+        why = f'Unsupported value: "{text}": supported values: "Exact", "NotOlderThan", ""'
+    if text == "Exact" and version == "0":
+        why = 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    if why:
+        message = f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}'
+        raise ApiError(422, "Invalid", message)
     return text
 
 

@@ -7,14 +7,16 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Protocol
+from typing import Any, Protocol
 
-from sandboxes.localkube import admission, podstatus
+from sandboxes.localkube import admission, deletion, podstatus
 from sandboxes.localkube.objects import KINDS, ApiError, Json, Kind, conflict, not_found, timestamp
 from sandboxes.localkube.store import Collection, Entry, Key, Store
 
 log = logging.getLogger("localkube")
+POD = KINDS["pods"]
 SIMULATED = "agentbox.io/simulated"
+SCHEDULER = "default-scheduler"
 EVENTS_KEPT = 20_000
 RETRY_SECONDS = 0.05
 NAMESPACES = ("default", "kube-system")
@@ -92,18 +94,21 @@ class Cluster:
         used = self._used.setdefault(namespace, {})
         for quota in self.of(KINDS["resourcequotas"]).entries.values():
             if quota.key[0] == namespace:
-                admission.check_quota(pod, quota.load(), used)
+                admission.check_quota(pod, quota.load(), self.used(namespace))
         _add(used, admission.requests_of(pod), 1)
         podstatus.created(pod)
         entry = self.pods.put(pod)
         self.schedule(pod)
         return entry
 
-    def patch(self, kind: Kind, key: Key, patch: Json, content_type: str) -> Entry:
-        before = self.get(kind, key).load()
+    def patch(self, kind: Kind, key: Key, patch: Any, content_type: str) -> Entry:
+        unchanged = self.get(kind, key)
+        before = unchanged.load()
         after = admission.patched(kind, before, patch, content_type)
         if after == before:
-            return self.get(kind, key)
+            return unchanged
+        if deletion.may_go(after):
+            return self._remove(kind, after) or unchanged
         entry = self.of(kind).put(after)
         if kind.plural == "pods" and _image(before) != _image(after) and (node := self._node_of(after)):
             node.runtime.image_changed(after)
@@ -123,29 +128,31 @@ class Cluster:
 
     def _delete_pod(self, entry: Entry, wanted: int | None) -> Entry:
         pod = entry.load()
-        meta, done = pod["metadata"], pod["status"]["phase"] in ("Succeeded", "Failed")
-        grace = pod["spec"]["terminationGracePeriodSeconds"] if wanted is None else wanted
-        grace = min(grace, meta.get("deletionGracePeriodSeconds", grace))
         node = self._node_of(pod)
-        if grace <= 0 or node is None or done:
-            gone = self.gone(entry.key, entry.uid) or entry
-            if node:
-                node.runtime.stop(entry.key, entry.uid, 0)
-            return gone
-        meta |= {"deletionTimestamp": timestamp(grace), "deletionGracePeriodSeconds": grace}
-        marked = self.pods.put(pod)
-        node.runtime.stop(entry.key, entry.uid, grace)
-        return marked
+        grace = deletion.grace(pod, wanted)
+        marked = self.pods.put(pod) if deletion.mark(pod, grace) else entry
+        if node:
+            node.runtime.stop(entry.key, entry.uid, grace)
+        return (self.gone(entry.key, entry.uid) or marked) if grace == 0 else marked
 
     def gone(self, key: Key, uid: str) -> Entry | None:
-        """Take a Pod out of the API and its share off node and quota."""
+        """A Pod is over: it leaves the API, unless a finalizer holds it there."""
         entry = self.pods.entries.get(key)
         if entry is None or entry.uid != uid:
             return None
         pod = entry.load()
-        self._waiting.pop(key, None)
-        self._release(pod)
-        return self.pods.remove(key)
+        if deletion.mark(pod, 0):
+            entry = self.pods.put(pod)
+        return self._remove(POD, pod) if deletion.may_go(pod) else entry
+
+    def _remove(self, kind: Kind, item: Json) -> Entry | None:
+        """Out of the API, and a Pod's share off node and quota."""
+        meta = item["metadata"]
+        key = (meta.get("namespace", ""), meta["name"])
+        if kind is POD:
+            self._waiting.pop(key, None)
+            self._release(item)
+        return self.of(kind).remove(key)
 
     def edit_pod(self, key: Key, uid: str, change: Callable[[Json], None]) -> Json | None:
         """Change a Pod that still is the one with `uid`; None when it is not."""
@@ -178,6 +185,8 @@ class Cluster:
     def schedule(self, pod: Json) -> bool:
         """Bind a Pod to a node with room and start it there; False leaves it waiting, with the reason in its status."""
         meta, wanted = pod["metadata"], admission.requests_of(pod)
+        if pod["spec"]["schedulerName"] != SCHEDULER:
+            return False  # another's; it waits for that one
         key = (meta["namespace"], meta["name"])
         node, message = self._choose(pod, wanted)
         if node is None:
@@ -222,7 +231,9 @@ class Cluster:
         return None, _no_room(len(self.nodes), reasons)
 
     def used(self, namespace: str) -> dict[str, Decimal]:
-        return self._used.get(namespace, {})
+        """For quotas; what has ended counts as an object only."""
+        objects = sum(key[0] == namespace for key in self.pods.entries)
+        return self._used.get(namespace, {}) | {admission.COUNT: Decimal(objects)}
 
     def _node_of(self, pod: Json) -> Node | None:
         return self.nodes.get(pod["spec"].get("nodeName", ""))
@@ -273,10 +284,10 @@ def _check_preconditions(kind: Kind, entry: Entry, wanted: Json) -> None:
     name, uid, version = entry.key[1], wanted.get("uid"), wanted.get("resourceVersion")
     if uid is not None and uid != entry.uid:
         why = f"the UID in the precondition ({uid}) does not match the UID in record ({entry.uid})."
-        raise conflict(kind, name, f"{why} The object might have been deleted and then recreated")
+        raise conflict(kind, name, f"{why} The object might have been deleted and then recreated", called=kind.name)
     if version is not None and version != str(entry.version):
         why = f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record"
-        raise conflict(kind, name, f"{why} ({entry.version}). The object might have been modified")
+        raise conflict(kind, name, f"{why} ({entry.version}). The object might have been modified", called=kind.name)
 
 
 def _set_ready(node: Json, status: str, reason: str, message: str) -> None:

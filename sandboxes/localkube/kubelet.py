@@ -235,6 +235,7 @@ class Life:
     async def _ended(self, replaced: bool) -> bool:
         end = self._exit or Exit(0)
         if self._grace is not None:
+            self.edit(lambda pod: podstatus.over(pod, end.code, end.reason))
             raise Stopped
         if end.reason == "Evicted":
             self.edit(podstatus.evicted)

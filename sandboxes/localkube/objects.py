@@ -8,9 +8,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from sandboxes.localkube import words
+
 Json = dict[str, Any]
 Fields = dict[str, str]  # values that a field selector may ask for, by dotted path
-NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _QUANTITY = re.compile(r"([+-]?[0-9.]+)([eE][+-]?[0-9]+)?(m|k|[MGTPE]i?|Ki)?")
 _SUFFIX = {"m": Decimal("0.001"), "": Decimal(1), "k": Decimal(1000)}
 _SUFFIX |= {letter: Decimal(1000) ** power for power, letter in enumerate("MGTPE", 2)}
@@ -36,16 +37,22 @@ class Kind:
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "patch")
 _OF_EVENT = ("reason", "type", *(f"involvedObject.{field}" for field in ("kind", "name", "namespace", "uid")))
+_OF_POD = tuple(f"spec.{field}" for field in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName"))
+_OF_POD += ("status.phase", "status.podIP", "status.nominatedNodeName")
 KINDS = {
     kind.plural: kind
     for kind in (
         Kind("Namespace", "namespaces", ("ns",), _READ + _WRITE, False, ("status.phase",)),
         Kind("Node", "nodes", ("no",), (*_READ, "patch"), False, ("spec.unschedulable",)),
-        Kind("Pod", "pods", ("po",), _READ + _WRITE, True, ("spec.nodeName", "status.phase", "status.podIP")),
+        Kind("Pod", "pods", ("po",), _READ + _WRITE, True, _OF_POD),
         Kind("ResourceQuota", "resourcequotas", ("quota",), _READ + _WRITE),
         Kind("Event", "events", ("ev",), _READ, True, _OF_EVENT),
     )
 }
+
+
+_CAUSES = {"Required value": "FieldValueRequired", "Unsupported value": "FieldValueNotSupported"}
+_CAUSES |= {"Forbidden": "FieldValueForbidden"}
 
 
 class ApiError(Exception):
@@ -70,13 +77,13 @@ def forbidden(kind: Kind, name: str, why: str) -> ApiError:
     return ApiError(403, "Forbidden", f'{kind.plural} "{name}" is forbidden: {why}', name=name, kind=kind.plural)
 
 
-def conflict(kind: Kind, name: str, why: str) -> ApiError:
-    message = f'Operation cannot be fulfilled on {kind.plural} "{name}": {why}'
+def conflict(kind: Kind, name: str, why: str, *, called: str = "") -> ApiError:
+    message = f'Operation cannot be fulfilled on {called or kind.plural} "{name}": {why}'
     return ApiError(409, "Conflict", message, name=name, kind=kind.plural)
 
 
 def invalid(kind: Kind, name: str, field: str, why: str) -> ApiError:
-    cause = {"reason": "FieldValueInvalid", "message": why, "field": field}
+    cause = {"reason": _CAUSES.get(why.partition(":")[0], "FieldValueInvalid"), "message": why, "field": field}
     message = f'{kind.name} "{name}" is invalid: {field}: {why}'
     return ApiError(422, "Invalid", message, name=name, kind=kind.name, causes=[cause])
 
@@ -123,20 +130,23 @@ def in_words(value: Decimal, resource: str) -> str:
 
 def label_selector(text: str) -> Callable[[Fields], bool]:
     """`a=b,c!=d,e in (f,g),h,!i` as a test of a label set."""
-    terms, position = [], 0
-    while position < len(text):
+    terms, position, more = [], 0, bool(text.strip())
+    while more:
         match = _LABEL_TERM.match(text, position)
-        if not match or match.end() == position:
-            raise bad_request(f"unable to parse requirement: found {text[position:]!r}, expected: a label selector")
+        if not match:
+            raise bad_request(f"unable to parse requirement: found '{text[position:]}', expected: identifier")
         terms.append(_label_term(match))
-        position = match.end()
+        position, more = match.end(), match[0].endswith(",")
     return lambda labels: all(term(labels) for term in terms)
 
 
 def _label_term(match: re.Match[str]) -> Callable[[Fields], bool]:
     absent, key, sign, value, member, values = match.groups()
+    allowed = {each.strip() for each in (values or value or "").split(",")}
+    if why := next(filter(None, [words.bad_key(key), *map(words.bad_label_value, allowed)]), ""):
+        raise bad_request(f"unable to parse requirement: {why}")
     if member:
-        allowed, wanted = {each.strip() for each in values.split(",")}, member == "in"
+        wanted = member == "in"
         return lambda labels: (labels.get(key) in allowed) is wanted
     if sign:
         return lambda labels: (labels.get(key) == value) is (sign != "!=")
@@ -150,6 +160,6 @@ def field_selector(kind: Kind, text: str) -> Callable[[Fields], bool]:
         if not match:
             raise bad_request(f"invalid selector: {text!r}; can't understand {term!r}")
         if match[1] not in ("metadata.name", "metadata.namespace", *kind.fields):
-            raise bad_request(f'field label not supported: "{match[1]}"')
+            raise bad_request(f"field label not supported: {match[1]}")
         terms.append((match[1], match[3], match[2] != "!="))
     return lambda fields: all((fields[path] == value) is wanted for path, value, wanted in terms)

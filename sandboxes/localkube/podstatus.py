@@ -74,6 +74,12 @@ def set_state(pod: Json, state: Json, *, ready: bool = False) -> None:
     )
 
 
+def over(pod: Json, code: int, reason: str = "") -> None:
+    """The container ended because the Pod is deleted: no restart policy counts any more."""
+    set_state(pod, terminated(pod, code, reason))
+    pod["status"]["phase"] = "Failed" if code else "Succeeded"
+
+
 def set_ready(pod: Json, ready: bool) -> None:
     set_state(pod, pod["status"]["containerStatuses"][MAIN]["state"], ready=ready)
 

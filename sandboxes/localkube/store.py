@@ -20,12 +20,14 @@ Key = tuple[str, str]  # namespace ("" for cluster-wide kinds), name
 RING = 20_000
 BEHIND_BYTES = 64 << 20  # a watcher further behind is cut off, as the real one does; it resumes from its version
 BOOKMARK_SECONDS = 10.0
+LAST_BOOKMARK_SECONDS = 2.0  # before the end of a watch
 GAP_SECONDS = 0.02  # between two chunks to one watcher: changes in between travel together
 _PAGES_KEPT, _PAGES_SECONDS = 64, 300.0
 _CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. "
-    "You must start a new list without the continue parameter."
+    "You can start a new list without the continue parameter."
 )
+_LIST_EXPIRED = "The resourceVersion for the provided list is too old."
 encode = orjson.dumps
 
 
@@ -76,6 +78,7 @@ class Page:
     version: int
     token: str = ""
     remaining: int = 0
+    counted: bool = True  # whether it says how many remain: a real server would have to look through all
 
 
 class Store:
@@ -145,33 +148,47 @@ class Collection:
         self._pages.clear()
         self._floor = self._store.version
 
-    def page(self, wanted: Wanted, limit: int, token: str, version: str) -> Page:
-        """A consistent list: pages of one list come from the moment of its first page."""
+    def page(self, wanted: Wanted, limit: int, token: str, version: str, *, exact: bool = False) -> Page:
+        """A consistent list: pages of one list come from the moment of its first page. `exact`: as it was then."""
         if token:
             return self._next_page(limit, token)
         if version and int(version) > self._store.version:
-            raise ApiError(504, "Timeout", f"Too large resource version: {version}, current: {self._store.version}")
-        if self._sorted is None:
-            self._sorted = sorted(self.entries)
-        entries = [entry for entry in map(self.entries.__getitem__, self._sorted) if wanted.matches(entry)]
-        return self._cut(Page(entries, self._store.version), limit)
+            raise _from_the_future(version, self._store.version)
+        if exact:
+            past = self._as_of(int(version))
+            entries, number = [past[key] for key in sorted(past)], int(version)
+        else:
+            self._sorted = self._sorted or sorted(self.entries)
+            entries, number = [self.entries[key] for key in self._sorted], self._store.version
+        found = [entry for entry in entries if wanted.matches(entry)]
+        return self._cut(Page(found, number, counted=not wanted.selective), limit)
+
+    def _as_of(self, version: int) -> dict[Key, Entry]:
+        if version < self._floor:
+            raise expired(_LIST_EXPIRED)
+        past = dict(self.entries)
+        for change in reversed(self._since(version)):
+            past.pop(change.entry.key, None)
+            if change.before:
+                past[change.entry.key] = change.before
+        return past
 
     def _cut(self, whole: Page, limit: int) -> Page:
         if not limit or len(whole.entries) <= limit:
-            return whole
-        rest = Page(whole.entries[limit:], whole.version)
+            return Page(whole.entries, whole.version)
+        rest = Page(whole.entries[limit:], whole.version, counted=whole.counted)
         name = f"{whole.version}-{len(rest.entries)}-{time.monotonic_ns()}"
         self._pages[name] = (time.monotonic(), rest)
         if len(self._pages) > _PAGES_KEPT:
             del self._pages[next(iter(self._pages))]
         token = base64.urlsafe_b64encode(name.encode()).decode()
-        return Page(whole.entries[:limit], whole.version, token, len(rest.entries))
+        return Page(whole.entries[:limit], whole.version, token, len(rest.entries), whole.counted)
 
     def _next_page(self, limit: int, token: str) -> Page:
         try:
             name = base64.b64decode(token, altchars=b"-_", validate=True).decode()
         except ValueError:
-            raise bad_request(f"continue key is not valid: {token!r}") from None
+            raise bad_request(f"invalid continue token: continue key is not valid: {token!r}") from None
         since, rest = self._pages.get(name, (0.0, None))
         if rest is None or time.monotonic() - since > _PAGES_SECONDS:
             raise expired(_CONTINUE_EXPIRED)
@@ -228,7 +245,8 @@ class Watcher:
         was = change.before is not None and self._wanted.matches(change.before)
         if now or was:
             kind = "MODIFIED" if now and was else "ADDED" if now else "DELETED"
-            self._add(event_line(kind, change.entry.body))
+            left = kind == "DELETED" and change.kind != kind and change.before
+            self._add(event_line(kind, as_it_left(left, change.entry) if left else change.entry.body))
 
     def _add(self, line: bytes) -> None:
         self._lines.append(line)
@@ -244,14 +262,15 @@ class Watcher:
 
     async def stream(self, seconds: float, bookmarks: bool) -> AsyncIterator[bytes]:
         clock = asyncio.get_running_loop().time
-        end, bookmark = clock() + seconds, clock() + BOOKMARK_SECONDS
+        end = clock() + seconds
+        bookmark = _next_bookmark(clock(), end)
         try:
             while not self.closed and clock() < end:
                 await self._wait(min(end, bookmark) - clock())
                 chunk = self._take()
-                if clock() >= min(end, bookmark):
+                if clock() >= bookmark:
                     chunk += self._collection.bookmark() if bookmarks else b""
-                    bookmark = clock() + BOOKMARK_SECONDS
+                    bookmark = _next_bookmark(clock(), end)
                 if chunk:
                     yield chunk
                     await asyncio.sleep(GAP_SECONDS)
@@ -272,6 +291,24 @@ class Watcher:
         return chunk
 
 
+def _next_bookmark(now: float, end: float) -> float:
+    last = end - LAST_BOOKMARK_SECONDS
+    return last if now < last < now + BOOKMARK_SECONDS else now + BOOKMARK_SECONDS
+
+
+def _from_the_future(version: str, current: int) -> ApiError:
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
+    return ApiError(504, "Timeout", message, causes=[cause], retryAfterSeconds=1)
+
+
+def as_it_left(before: Entry, after: Entry) -> bytes:
+    """What no longer matches a watch, as it last did, with the version of the change that took it away."""
+    item = before.load()
+    item["metadata"]["resourceVersion"] = str(after.version)
+    return encode(item)
+
+
 def event_line(kind: str, body: bytes) -> bytes:
     return b'{"type":"' + kind.encode() + b'","object":' + body + b"}\n"
 
@@ -283,7 +320,7 @@ def error_line(error: ApiError) -> bytes:
 def list_body(kind: Kind, page: Page) -> bytes:
     meta: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.token:
-        meta |= {"continue": page.token, "remainingItemCount": page.remaining}
+        meta |= {"continue": page.token} | ({"remainingItemCount": page.remaining} if page.counted else {})
     head = encode({"kind": f"{kind.name}List", "apiVersion": "v1", "metadata": meta})
     lead = len(encode({"kind": kind.name, "apiVersion": "v1"}))  # items of a list carry neither; drop it with its comma
     items = b",".join(b"{" + entry.body[lead:] for entry in page.entries)

@@ -62,6 +62,6 @@ class Etcd:
     def compact(self) -> None:
         """As an API server does every five minutes: all versions before now are gone, and every one hears of it."""
         key = base64.b64encode(COMPACTED).decode()
-        revision = self.call("range", key=key)["header"]["revision"]
-        self.call("put", key=key, value=base64.b64encode(revision.encode()).decode())
-        self.call("compaction", revision=revision, physical=True)
+        revision = str(int(self.call("range", key=key)["header"]["revision"]) + 1)
+        made = self.call("put", key=key, value=base64.b64encode(revision.encode()).decode())
+        self.call("compaction", revision=made["header"]["revision"], physical=True)
