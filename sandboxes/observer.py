@@ -74,6 +74,7 @@ def sort(changed: Iterable[PodSnapshot], gone: Iterable[PodSnapshot]) -> Seen:
 def reason_of(pod: PodSnapshot) -> tuple[EndReason, str]:
     if pod.reason == "Evicted":
         return EndReason.EVICTED, ending(pod)
-    if pod.finished:
+    if pod.finished and not pod.deleting:
         return EndReason.FAILED, ending(pod)
+    # What is deleted ends first, with the exit code of whoever was stopped; that is no failure of its own.
     return EndReason.POD_GONE, "The Pod was deleted from outside or its node was lost."

@@ -84,14 +84,14 @@ def test_the_grace_is_the_pods_own_unless_one_is_given(kube: Kube) -> None:
     assert (longer["deletionTimestamp"], longer["deletionGracePeriodSeconds"]) == (metadata["deletionTimestamp"], 20)
 
 
-def test_a_shorter_grace_ends_it_sooner(kube: Kube) -> None:
+def test_a_shorter_grace_may_still_be_given(kube: Kube) -> None:
+    """Whether it hurries a container that is being stopped already is left to the kubelet: 1.34 waits for the longer."""
     kube.create("one", container={"command": DEAF}, terminationGracePeriodSeconds=600)
     kube.running("one")
     first = kube.delete("one").body["metadata"]
     shorter = kube.delete("one", gracePeriodSeconds=1).body["metadata"]
     assert shorter["deletionGracePeriodSeconds"] == 1
     assert shorter["deletionTimestamp"] < first["deletionTimestamp"]
-    kube.gone("one")
 
 
 def test_a_pod_on_no_node_goes_at_once(kube: Kube) -> None:

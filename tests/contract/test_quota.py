@@ -105,12 +105,3 @@ def test_a_pod_that_is_over_gives_back_what_it_used(kube: Kube) -> None:
     until(lambda: used(kube), lambda found: found == {"pods": "0", "count/pods": "1"})
     assert kube.is_there("one")
     assert ask(kube, "two").status == 201
-
-
-def test_a_pod_that_is_going_still_counts(kube: Kube) -> None:
-    allow(kube, pods="1")
-    kube.park("one", metadata={"finalizers": ["example.com/hold"]})
-    kube.delete("one")
-    assert ask(kube, "two").status == 403
-    kube.patch("one", {"metadata": {"finalizers": None}})
-    until(lambda: used(kube), lambda found: found == {"pods": "0"})

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from sandboxes import observer
+from sandboxes.cluster.snapshot import parse
 from sandboxes.models import Claim, Event, Sandbox
+from tests.conftest import ROOT
 from tests.factories import make_claim, make_pool, make_sandbox
 from tests.sandboxes.pods import pod, waiting
 
@@ -63,6 +66,28 @@ def test_an_evicted_or_failed_pod_says_so() -> None:
     assert row.end_reason == "evicted"
     assert "low on resource" in row.end_message
     assert Sandbox.objects.get(pk=failed.pk).end_reason == "failed"
+
+
+@pytest.mark.parametrize("case", ["obeys", "fails", "deaf"])
+def test_a_pod_that_was_stopped_from_outside_did_not_fail(case: str) -> None:
+    """As a real cluster showed the last of it: marked, over, and with the exit code that stopping it gave."""
+    saved = json.loads((ROOT / "tests" / "contract" / "seen" / f"deleted-{case}.json").read_text())["seen"]
+    sandbox = make_sandbox(state="claimed")
+    last = replace(parse(saved), sandbox_id=sandbox.pk)
+    assert last.finished
+    observer.apply([last], [])
+    assert Sandbox.objects.get(pk=sandbox.pk).rev == sandbox.rev
+    observer.apply([], [last])
+    row = Sandbox.objects.get(pk=sandbox.pk)
+    assert (row.state, row.end_reason) == ("ended", "pod_gone")
+    assert "deleted from outside" in row.end_message
+
+
+def test_an_evicted_pod_that_is_deleted_then_stays_evicted() -> None:
+    sandbox = make_sandbox(state="claimed")
+    evicted = pod(sandbox.pk, phase="Failed", reason="Evicted", message="The node was low on resource: memory.")
+    observer.apply([], [replace(evicted, deleting=True)])
+    assert Sandbox.objects.get(pk=sandbox.pk).end_reason == "evicted"
 
 
 def test_a_finished_pod_is_cleared_away() -> None:
