@@ -136,6 +136,7 @@ class Life:
         if self._grace is None and not await self._wait(seconds):
             return False
         if self._grace is not None:
+            self.edit(podstatus.stopped)
             raise Stopped
         return True
 

@@ -6,6 +6,15 @@ from typing import Any
 from sandboxes.localkube.objects import Json, timestamp
 
 MAIN = 0  # the one container that localkube runs
+_UNKNOWN: Json = {
+    "terminated": {
+        "exitCode": 137,
+        "reason": "ContainerStatusUnknown",
+        "message": "The container could not be located when the pod was terminated",
+        "startedAt": None,
+        "finishedAt": None,
+    }
+}
 EVICTED = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 64Mi."
 
 
@@ -78,6 +87,16 @@ def over(pod: Json, code: int, reason: str = "") -> None:
     """The container ended because the Pod is deleted: no restart policy counts any more."""
     set_state(pod, terminated(pod, code, reason))
     pod["status"]["phase"] = "Failed" if code else "Succeeded"
+
+
+def stopped(pod: Json) -> None:
+    """Likewise where no container runs: the Pod ended as its last one did, or nobody knows how."""
+    status = pod["status"]["containerStatuses"][MAIN]
+    if "terminated" not in status["state"]:
+        end = status["lastState"] or _UNKNOWN
+        status["lastState"] = {}
+        set_state(pod, end)
+    pod["status"]["phase"] = "Failed" if status["state"]["terminated"]["exitCode"] else "Succeeded"
 
 
 def set_ready(pod: Json, ready: bool) -> None:

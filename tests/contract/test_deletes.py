@@ -64,6 +64,25 @@ def test_a_pod_that_restarts_ends_too_when_it_is_deleted(kube: Kube, seen: Seen)
     assert told(parse(last)) == told(parse(seen("deleted-restarting", last)))
 
 
+NEVER_BEGUN: dict[str, tuple[Json, str]] = {
+    "image": ({"image": "registry.invalid/nothing:1"}, "ErrImagePull ImagePullBackOff"),
+    "crashing": ({"command": ["/bin/sh", "-c", "exit 3"]}, "CrashLoopBackOff"),
+}
+
+
+@pytest.mark.parametrize("case", NEVER_BEGUN)
+def test_a_pod_in_trouble_ends_too_when_it_is_deleted(kube: Kube, seen: Seen, case: str) -> None:
+    container, waiting = NEVER_BEGUN[case]
+    kube.create("one", container=container, restartPolicy="Always")
+    pod = until(lambda: kube.pod("one"), lambda pod: parse(pod).waiting_reason in waiting.split())
+    kube.delete("one")
+    last = life(kube, pod["metadata"]["resourceVersion"], "one")[-1]["object"]
+    now, saw = parse(last), parse(seen(f"deleted-{case}", last))
+    assert (now.phase, now.deleting, now.ready) == (saw.phase, saw.deleting, saw.ready)
+    assert (now.exit_code, now.terminated_reason) == (saw.exit_code, saw.terminated_reason)
+    assert now.waiting_reason == saw.waiting_reason
+
+
 def test_without_grace_it_goes_at_once(kube: Kube) -> None:
     kube.create("one", container={"command": DEAF})
     version = kube.running("one")["metadata"]["resourceVersion"]
@@ -85,7 +104,7 @@ def test_the_grace_is_the_pods_own_unless_one_is_given(kube: Kube) -> None:
 
 
 def test_a_shorter_grace_may_still_be_given(kube: Kube) -> None:
-    """Whether it hurries a container that is being stopped already is left to the kubelet: 1.34 waits for the longer."""
+    """Whether it hurries a container that is being stopped is left to the kubelet; that of 1.34 does not."""
     kube.create("one", container={"command": DEAF}, terminationGracePeriodSeconds=600)
     kube.running("one")
     first = kube.delete("one").body["metadata"]
