@@ -18,6 +18,7 @@ REPLACED = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-01T00:00:00Z"),
     (r"\b[0-9a-f]{64}\b", "0" * 64),
     (r"127\.0\.0\.1:\d+", "registry.example:5000"),
+    (r"(current: |precondition \(|record \()\d+\b(?!-)", r"\g<1>1"),
     (r"\b(?!0\.)\d{1,3}(\.\d{1,3}){3}\b", "192.0.2.1"),
 )
 """Identities, times, digests and addresses, by others of the same form: what reads the real thing reads these."""
