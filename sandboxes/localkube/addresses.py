@@ -25,6 +25,12 @@ class Addresses:
                 return _listen(address or str(_NETWORK[self._last]))
         raise LaunchError(f"cannot listen on {address or 'any address of 127.64.0.0/10'}, port {PORT}")
 
+    def reserve(self) -> str:
+        """For a Pod whose container cannot start yet."""
+        address, listener = self.open()
+        listener.close()
+        return address
+
 
 def _listen(address: str) -> tuple[str, socket.socket]:
     found = socket.socket()

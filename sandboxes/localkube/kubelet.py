@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sandboxes.localkube import podstatus
+from sandboxes.localkube import images, podstatus
 from sandboxes.localkube.cluster import Cluster
 from sandboxes.localkube.objects import Json
 from sandboxes.localkube.store import Key
@@ -16,6 +16,7 @@ log = logging.getLogger("localkube")
 PORT = 49983  # the one port of a Pod that can be reached
 STARTUP_PROBE_SECONDS = 0.05
 STARTUP_PROBES = 400  # then the probe's own period, as there seems to be no hurry
+SYNC_SECONDS = 10.0  # between two looks of a kubelet at a Pod that is in trouble
 
 
 class LaunchError(Exception):
@@ -40,6 +41,8 @@ class Containers(Protocol):
     """What gives a life its container: processes, or a simulation. Calls `life.exited` when the container ends."""
 
     def has_image(self, life: "Life") -> bool: ...
+    def connect(self, life: "Life") -> None:
+        """Give it an address, if it has none."""
 
     async def begin(self, life: "Life") -> bool | None:
         """Start it. Whether it is ready, or None: ask `probe`."""
@@ -175,37 +178,67 @@ class Life:
         """Waits, with the real back-off, until the image exists; False when the Pod ends instead."""
         attempt = 0
         while True:
-            self._image = image = self.container["image"]
-            if self.containers.has_image(self):
-                self.event("Pulled", f'Container image "{image}" already present on machine')
+            self._image = self.container["image"]
+            refusal = images.refusal(self.container, present=self.containers.has_image(self))
+            if not refusal:
+                self._tell_pulled()
                 return True
-            problem, shown = podstatus.missing_image(image), f'Back-off pulling image "{image}"'
-            self.event("Failed", f'Failed to pull image "{image}": {problem}', "Warning")
-            self.event("Failed", "Error: ErrImagePull", "Warning")
+            if refusal.reason == "ErrImagePull":
+                self.event("Pulling", f'Pulling image "{self._image}"')
+            self.event(refusal.event, refusal.told, "Warning")
+            self.event("Failed", f"Error: {refusal.reason}", "Warning")
             if self._ends_with_former():
                 return False
-            self.state(podstatus.waiting("ErrImagePull", problem))
-            if await self.pause(1.0):
-                continue
-            self.event("BackOff", shown)
-            self.event("Failed", "Error: ImagePullBackOff", "Warning")
-            self.state(podstatus.waiting("ImagePullBackOff", f"{shown}: ErrImagePull: {problem}"))
-            await self.pause(podstatus.back_off_seconds(attempt))
-            attempt += 1
+            self._tell_refused(refusal)
+            if refusal.reason != "ErrImagePull":
+                await self.pause(SYNC_SECONDS)
+            elif not await self.pause(1.0):
+                await self._back_off_pulling(refusal, podstatus.back_off_seconds(attempt))
+                attempt += 1
+
+    def _tell_pulled(self) -> None:
+        if images.always_pulled(self.container):
+            self.event("Pulling", f'Pulling image "{self._image}"')
+            size = "(1ms including waiting). Image size: 1 bytes."
+            self.event("Pulled", f'Successfully pulled image "{self._image}" in 1ms {size}')
+        else:
+            self.event("Pulled", f'Container image "{self._image}" already present on machine')
+
+    def _tell_refused(self, refusal: images.Refusal) -> None:
+        """A Pod has its network before its images are asked for."""
+        self.containers.connect(self)
+
+        def change(pod: Json) -> None:
+            podstatus.connected(pod, self.address)
+            podstatus.set_state(pod, podstatus.waiting(refusal.reason, refusal.message))
+
+        self.edit(change)
+
+    async def _back_off_pulling(self, refusal: images.Refusal, seconds: int) -> None:
+        shown = f'Back-off pulling image "{self._image}"'
+        self.event("BackOff", shown)
+        self.event("Failed", "Error: ImagePullBackOff", "Warning")
+        self.state(podstatus.waiting("ImagePullBackOff", f"{shown}: {refusal.reason}: {refusal.message}"))
+        await self.pause(seconds)
 
     async def _not_begun(self, error: LaunchError) -> bool:
-        self.event("Failed", f"Error: {error}", "Warning")
         if error.config:
+            self.event("Failed", f"Error: {error}", "Warning")
             if self._ends_with_former():
                 return False
             self.state(podstatus.waiting("CreateContainerError", str(error)))
             await self.pause(podstatus.back_off_seconds(0))
             return True
-        message = f"failed to create containerd task: OCI runtime create failed: {error}"
-        self._tell_started()
-        self.edit(lambda pod: podstatus.set_state(pod, podstatus.terminated(pod, 128, "StartError", message)))
+        message = podstatus.start_error(str(error))
         self.starts += 1
+        self.event("Created", f"Created container: {self.container['name']}")
+        self.event("Failed", f"Error: {message}", "Warning")
+        self.edit(lambda pod: self._tell_not_started(pod, message))
         return await self._again(128)
+
+    def _tell_not_started(self, pod: Json, message: str) -> None:
+        self._tell_former(pod)
+        podstatus.not_started(pod, self.address, message)
 
     async def _until_exit(self) -> bool:
         """Whether the container was ended to give way to one of another image."""
@@ -274,8 +307,8 @@ class Life:
         if self.starts > 1:
             seconds = podstatus.back_off_seconds(self.starts - 2)
             self.state(podstatus.waiting("CrashLoopBackOff", podstatus.back_off_message(self.pod, seconds)))
-            name = self.container["name"]
-            self.event("BackOff", f"Back-off restarting failed container {name} in pod {self.key[1]}", "Warning")
+            where = f"{self.container['name']} in pod {podstatus.full_name(self.pod)}"
+            self.event("BackOff", f"Back-off restarting failed container {where}", "Warning")
             await self.pause(seconds)
         return True
 

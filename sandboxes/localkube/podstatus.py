@@ -56,13 +56,40 @@ def terminated(pod: Json, code: int, reason: str = "", message: str = "") -> Jso
 
 
 def started(pod: Json, ip: str, *, ready: bool = False) -> None:
-    """The container runs (again): a new container id, and a restart counted if it ran before."""
+    """The container runs (again)."""
+    _new_container(pod, ip)
+    set_state(pod, running(), ready=ready)
+
+
+def not_started(pod: Json, ip: str, message: str) -> None:
+    """The container was made, but its program would not run."""
+    _new_container(pod, ip)
+    end = terminated(pod, 128, "StartError", message)
+    end["terminated"]["startedAt"] = "1970-01-01T00:00:00Z"
+    set_state(pod, end)
+    if restarts_after(pod, 128):
+        set_state(pod, waiting("RunContainerError", message))
+
+
+def start_error(cause: str) -> str:
+    """In the words of containerd and runc."""
+    failed = (
+        "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed"
+    )
+    return f"{failed}: unable to start container process: {cause}: unknown"
+
+
+def _new_container(pod: Json, ip: str) -> None:
+    """A new container id, and a restart counted if there was a container before."""
     status = pod["status"]["containerStatuses"][MAIN]
     image = pod["spec"]["containers"][MAIN]["image"]
     status["restartCount"] += 1 if status.get("containerID") else 0
     status |= {"containerID": f"localkube://{secrets.token_hex(32)}", "image": image, "imageID": f"localkube://{image}"}
+    connected(pod, ip)
+
+
+def connected(pod: Json, ip: str) -> None:
     pod["status"] |= {"podIP": ip, "podIPs": [{"ip": ip}]}
-    set_state(pod, running(), ready=ready)
 
 
 def set_state(pod: Json, state: Json, *, ready: bool = False) -> None:
@@ -110,7 +137,8 @@ def evicted(pod: Json) -> None:
 
 
 def node_lost(pod: Json) -> None:
-    _set_conditions(pod, *((kind, False, "NodeNotReady", "Node is not ready") for kind in ("Ready", "ContainersReady")))
+    """What the node controller can know: not how the container is, nor why."""
+    _set_conditions(pod, ("Ready", False, "", ""))
 
 
 def back_off_seconds(attempt: int) -> int:
@@ -118,16 +146,14 @@ def back_off_seconds(attempt: int) -> int:
 
 
 def back_off_message(pod: Json, seconds: int) -> str:
-    meta, minutes = pod["metadata"], f"{seconds // 60}m" if seconds >= 60 else ""
-    where = f"{pod['spec']['containers'][MAIN]['name']} pod={meta['name']}_{meta['namespace']}({meta['uid']})"
+    minutes = f"{seconds // 60}m" if seconds >= 60 else ""
+    where = f"{pod['spec']['containers'][MAIN]['name']} pod={full_name(pod)}"
     return f"back-off {minutes}{seconds % 60}s restarting failed container={where}"
 
 
-def missing_image(image: str) -> str:
-    name, _, tag = image.rpartition("/")[2].partition(":")
-    where = (image.rpartition("/")[0] or "docker.io/library") + f"/{name}:{tag or 'latest'}"
-    why = "pull access denied, repository does not exist or may require authorization"
-    return f'failed to pull and unpack image "{where}": failed to resolve reference "{where}": {why}'
+def full_name(pod: Json) -> str:
+    meta = pod["metadata"]
+    return f"{meta['name']}_{meta['namespace']}({meta['uid']})"
 
 
 def restarts_after(pod: Json, code: int) -> bool:

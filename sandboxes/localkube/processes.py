@@ -44,6 +44,9 @@ class RealContainers:
     def has_image(self, life: Life) -> bool:
         return "*" in self._images or life.container["image"] in self._images
 
+    def connect(self, life: Life) -> None:
+        life.address = life.address or self._addresses.reserve()
+
     async def begin(self, life: Life) -> bool | None:
         run: Run = life.run or Run()
         life.run = run
@@ -91,6 +94,8 @@ class RealContainers:
         """Another process inside a running container."""
         if not life.run.running:
             raise LaunchError("the container is not running")
+        if not command:
+            raise LaunchError("args must not be empty")
         request = {**self._request(life), "do": "exec", "pod": life.run.process.id, "argv": command}
         request |= {"terminal": terminal, "env": request["env"] | ({"TERM": "xterm"} if terminal else {})}
         return await self.launcher.start(request, fds)

@@ -78,6 +78,9 @@ class SimulatedContainers:
         known = "*" in self._images or life.container["image"] in self._images
         return known and life.run.fault != "image_missing"
 
+    def connect(self, life: Life) -> None:
+        life.address = life.address or self._addresses.reserve()
+
     async def begin(self, life: Life) -> bool | None:
         run: Run = life.run
         seconds = self.settings.draw_start() * (self.settings.slow_factor if run.fault == "slow" else 1)

@@ -208,7 +208,10 @@ class Zygote:
         _place(fds[1:], terminal=bool(request.get("terminal")))
         Path(request["cwd"]).mkdir(parents=True, exist_ok=True)
         os.chdir(request["cwd"])
-        os.execvpe(request["argv"][0], request["argv"], environment)  # noqa: S606 running it is the point
+        try:
+            os.execvpe(request["argv"][0], request["argv"], environment)  # noqa: S606 running it is the point
+        except OSError as error:
+            raise OSError(_not_executed(request["argv"][0], error)) from error
 
     def _user(self, request: Json) -> int:
         wanted = request.get("user")
@@ -335,6 +338,14 @@ def _unshare_alone() -> Ids:
 
 def _shell_code(code: int) -> int:
     return code if code >= 0 else 128 - code
+
+
+def _not_executed(program: str, error: OSError) -> str:
+    """In the words of runc."""
+    why = (error.strerror or str(error)).lower()
+    if isinstance(error, FileNotFoundError):
+        why = f"stat {program}: {why}" if "/" in program else "executable file not found in $PATH"
+    return f'exec: "{program}": {why}'
 
 
 def _join(pid: int, fds: list[int]) -> None:

@@ -54,7 +54,7 @@ def test_a_claim_runs_in_the_image_that_it_asked_for(full: Stack) -> None:
 
 
 def test_a_wrong_image_fails_the_claim_and_nothing_else(full: Stack) -> None:
-    with pytest.raises(SandboxException, match=f"400: The image {WRONG} cannot be used: .*pull access denied"):
+    with pytest.raises(SandboxException, match=f"400: The image {WRONG} cannot be used: .*not found"):
         claim(WRONG)
     assert full.count("claimed") == 0
     until(lambda: full.count("idle") >= IDLE and full.count("stopping") == 0, 30, full.said)

@@ -111,7 +111,7 @@ def test_a_lost_node_takes_its_pods(start_kube) -> None:
     lost = set(kube.names(fieldSelector="spec.nodeName%3Dsimulated-0"))
     address = kube.pod(min(lost))["status"]["podIP"]
     kube.call("POST", "/localkube/nodes/simulated-0/down")
-    assert all(condition(kube.pod(name), "Ready")["reason"] == "NodeNotReady" for name in lost)
+    assert all(condition(kube.pod(name), "Ready")["status"] == "False" for name in lost)
     wait_for(lambda: refuses(address), bool)
     kube.gone(*lost)
     kube.create("late")
