@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-import platform
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
-from sandboxes.localkube import admission, deletion, podstatus
+from sandboxes.localkube import admission, deletion, nodestatus, podstatus
+from sandboxes.localkube.nodestatus import Refusal
 from sandboxes.localkube.objects import KINDS, ApiError, Json, Kind, conflict, not_found, timestamp
 from sandboxes.localkube.store import Collection, Entry, Key, Store
 
@@ -40,11 +40,17 @@ class Node:
     taken: dict[str, Decimal] = field(default_factory=dict)
     up: bool = True
 
-    def lacks(self, wanted: dict[str, Decimal]) -> str:
-        for resource, limit in self.room.items():
-            if self.taken.get(resource, Decimal(0)) + wanted.get(resource, Decimal(0)) > limit:
-                return "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-        return ""
+    def lacks(self, wanted: dict[str, Decimal]) -> Refusal | None:
+        nothing = Decimal(0)
+        short = [
+            resource
+            for resource, limit in self.room.items()
+            if self.taken.get(resource, nothing) + wanted.get(resource, nothing) > limit
+        ]
+        if not short:
+            return None
+        reasons = ["Too many pods" if resource == "pods" else f"Insufficient {resource}" for resource in short]
+        return Refusal(tuple(reasons), any(wanted.get(each, nothing) > self.room[each] for each in short))
 
     def take(self, wanted: dict[str, Decimal], sign: int = 1) -> None:
         for resource in self.room:
@@ -131,7 +137,7 @@ class Cluster:
         node = self._node_of(pod)
         grace = deletion.grace(pod, wanted)
         marked = self.pods.put(pod) if deletion.mark(pod, grace) else entry
-        if node:
+        if node and (node.up or not grace):  # else nobody is there to end it
             node.runtime.stop(entry.key, entry.uid, grace)
         return (self.gone(entry.key, entry.uid) or marked) if grace == 0 else marked
 
@@ -169,15 +175,9 @@ class Cluster:
     # ---- scheduling --------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node, address: str) -> None:
-        room = {resource: str(int(amount)) for resource, amount in node.room.items()}
         node.labels |= {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux"}
         item = admission.new_object(KINDS["nodes"], "", {"metadata": {"name": node.name, "labels": node.labels}})
-        addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node.name}]
-        info = dict.fromkeys(("bootID", "machineID", "systemUUID", "kubeProxyVersion"), "")
-        info |= {"operatingSystem": "linux", "kubeletVersion": "v1.34.4", "containerRuntimeVersion": "localkube://1"}
-        info |= {"osImage": "linux", "kernelVersion": platform.release(), "architecture": platform.machine()}
-        item["status"] = {"capacity": room, "allocatable": room, "addresses": addresses, "nodeInfo": info}
-        _set_ready(item, "True", "KubeletReady", "kubelet is posting ready status")
+        item["status"] = nodestatus.up(node.room, node.name, address)
         self.nodes[node.name] = node
         self.of(KINDS["nodes"]).put(item)
         self.schedule_waiting()
@@ -216,19 +216,19 @@ class Cluster:
     def _choose(self, pod: Json, wanted: dict[str, Decimal]) -> tuple[Node | None, str]:
         selector = pod["spec"].get("nodeSelector") or {}
         real = any(SIMULATED not in node.labels for node in self.nodes.values())
-        reasons: dict[str, int] = {}
+        refusals = []
         for node in self.nodes.values():
             matches = all(node.labels.get(name) == value for name, value in selector.items())
-            if not matches or (real and SIMULATED in node.labels and SIMULATED not in selector):
-                why = "node(s) didn't match Pod's node affinity/selector"
-            elif not node.up:
-                why = "node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
+            if not node.up:
+                refusal: Refusal | None = nodestatus.TAINTED
+            elif not matches or (real and SIMULATED in node.labels and SIMULATED not in selector):
+                refusal = nodestatus.OTHER_NODE
             else:
-                why = node.lacks(wanted)
-                if not why:
-                    return node, ""
-            reasons[why] = reasons.get(why, 0) + 1
-        return None, _no_room(len(self.nodes), reasons)
+                refusal = node.lacks(wanted)
+            if refusal is None:
+                return node, ""
+            refusals.append(refusal)
+        return None, nodestatus.no_room(refusals)
 
     def used(self, namespace: str) -> dict[str, Decimal]:
         """For quotas; what has ended counts as an object only."""
@@ -253,11 +253,13 @@ class Cluster:
         """The node stops answering; its Pods stay in the API, not ready, until they are evicted."""
         item = self.get(KINDS["nodes"], ("", name)).load()
         self.nodes[name].up = False
-        _set_ready(item, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+        nodestatus.lost(item)
         self.of(KINDS["nodes"]).put(item)
         lost = [entry for entry in self.pods.entries.values() if entry.fields["spec.nodeName"] == name]
         for entry in lost:
-            self.edit_pod(entry.key, entry.uid, podstatus.node_lost)
+            pod = self.edit_pod(entry.key, entry.uid, podstatus.node_lost)
+            if pod:
+                self.event(pod, "Warning", "NodeNotReady", "Node is not ready", "node-controller")
         self.nodes[name].runtime.node_lost([entry.uid for entry in lost], eviction_seconds)
 
     # ---- events ------------------------------------------------------------------------------------------------
@@ -290,23 +292,9 @@ def _check_preconditions(kind: Kind, entry: Entry, wanted: Json) -> None:
         raise conflict(kind, name, f"{why} ({entry.version}). The object might have been modified", called=kind.name)
 
 
-def _set_ready(node: Json, status: str, reason: str, message: str) -> None:
-    now = timestamp()
-    condition = {"type": "Ready", "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now}
-    node["status"]["conditions"] = [condition | {"reason": reason, "message": message}]
-
-
 def _scheduled_message(pod: Json) -> str:
     found = [each.get("message", "") for each in pod["status"].get("conditions", []) if each["type"] == "PodScheduled"]
     return found[0] if found else ""
-
-
-def _no_room(nodes: int, reasons: dict[str, int]) -> str:
-    if not nodes:
-        return "no nodes available to schedule pods"
-    why = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-    none = f"0/{nodes} nodes are available"
-    return f"{none}: {why}. preemption: {none}: {nodes} No preemption victims found for incoming pod."
 
 
 def _add(used: dict[str, Decimal], amounts: dict[str, Decimal], sign: int) -> None:
