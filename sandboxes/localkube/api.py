@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 
 from sandboxes.localkube import admission, patches, streams, tables
 from sandboxes.localkube.cluster import Cluster
-from sandboxes.localkube.kubelet import Kubelet, Life
+from sandboxes.localkube.kubelet import Kubelet
 from sandboxes.localkube.objects import (
     KINDS,
     ApiError,
@@ -90,8 +90,7 @@ class Api:
             self._count("get", place)
             return self._log(place, request)
         if place.sub == "exec":
-            self._running(place, request)
-            raise bad_request("localkube speaks exec over WebSocket only")
+            raise bad_request("Upgrade request required")
         if place.sub not in ("", "status"):
             raise ApiError(404, "NotFound", "the server could not find the requested resource")
         verb = self._verb(place, request)
@@ -184,32 +183,31 @@ class Api:
     def _log(self, place: Place, request: Request) -> Response:
         pod, query = self._cluster.get(place.kind, place.key).load(), request.query_params
         life = self._kubelet.lives.get(pod["metadata"]["uid"])
-        found, ask = streams.log_of(pod, life.run if life else None, query), streams.asked(query)
+        ask = streams.asked(query, place.name)
+        found = streams.log_of(pod, life.run if life else None, query)
+        if found is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
         if query.get("follow") in ("true", "1"):
             return StreamingResponse(found.follow(ask), media_type="text/plain")
         return PlainTextResponse(ask.shown(found.lines()))
 
-    def _running(self, place: Place, request: HTTPConnection) -> Life:
-        pod = self._cluster.get(place.kind, place.key).load()
-        container = streams.main_container(pod, request.query_params)
-        life = self._kubelet.lives.get(pod["metadata"]["uid"])
-        if life is None or life.run is None or not life.run.running:
-            raise ApiError(500, "InternalError", f'unable to upgrade connection: container not found ("{container}")')
-        return life
-
     async def _exec(self, websocket: WebSocket) -> None:
+        query = websocket.query_params
         try:
             place = Place.parse(websocket.path_params["path"])
             if place.sub != "exec":
                 raise not_found(place.kind, place.name)
             self._count("get", place)
-            command = websocket.query_params.getlist("command")
-            if not command:
-                raise bad_request("you must specify at least 1 command for the container")
-            life = self._running(place, websocket)
+            pod = self._cluster.get(place.kind, place.key).load()
+            container = streams.main_container(pod, query)
+            if not pod["spec"].get("nodeName"):
+                raise bad_request(f"pod {place.name} does not have a host assigned")
         except ApiError as error:
             return await websocket.send_denial_response(JSONResponse(error.status, error.code))
-        return await streams.execute(websocket, self._containers, life, command)
+        life = self._kubelet.lives.get(pod["metadata"]["uid"])
+        if life is None or life.run is None or not life.run.running:
+            return await streams.refuse(websocket, container)
+        return await streams.execute(websocket, self._containers, life, query.getlist("command"))
 
     # ---- switches and discovery --------------------------------------------------------------------------------
 

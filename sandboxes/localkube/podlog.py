@@ -1,4 +1,7 @@
-"""Container output: read from a pipe, stamped line by line, kept in bounded files, followed live."""
+"""Container output: read from a pipe, stamped line by line, kept in bounded files, followed live.
+
+A line is kept as containers' runtimes do: `time tag text`, with the tag P if its end is still to come, or never came.
+"""
 
 import asyncio
 import contextlib
@@ -14,20 +17,27 @@ CHUNK = 64 << 10
 PAUSE_SECONDS = 0.02  # after a full chunk: a chatty Pod gets about 3 MB/s and then waits for its pipe
 LINE_BYTES = 16 << 10
 FOLLOWER_LINES = 20_000
+WHOLE, PART = b"F", b"P"
 
 
 @dataclass(frozen=True)
 class Ask:
     tail: int | None = None
-    since: str = ""  # lines stamped earlier are left out; RFC 3339, UTC
+    since: str = ""  # lines stamped earlier are left out; RFC 3339 without a zone, UTC
     timestamps: bool = False
+    limit: int | None = None  # bytes of the whole answer
 
     def shown(self, lines: list[bytes]) -> bytes:
         since = self.since.encode()
         lines = [line for line in lines if line[: len(since)] >= since] if since else lines
         if self.tail is not None:
             lines = lines[len(lines) - min(self.tail, len(lines)) :]
-        return b"".join(line if self.timestamps else line.split(b" ", 1)[1] for line in lines)
+        return b"".join(map(self._text, lines))[: self.limit]
+
+    def _text(self, line: bytes) -> bytes:
+        stamp, tag, text = line.split(b" ", 2)
+        text = text[:-1] if tag == PART else text
+        return stamp + b" " + text if self.timestamps else text
 
 
 class PodLog:
@@ -57,18 +67,20 @@ class PodLog:
 
     def _cut(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self._keep(lines, WHOLE)
         if len(self._rest) > LINE_BYTES:
-            lines, self._rest = [*lines, self._rest], b""
-        self._keep(lines)
+            rest, self._rest = self._rest, b""
+            self._keep([rest], PART)
 
     def _resume(self) -> None:
         if self._open:
             asyncio.get_running_loop().add_reader(self._read, self._take)
 
-    def _keep(self, lines: list[bytes]) -> None:
+    def _keep(self, lines: list[bytes], tag: bytes) -> None:
         now = time.time()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1e9):09d}Z "
-        stamped = [stamp.encode() + line + b"\n" for line in lines]
+        head = stamp.encode() + tag + b" "
+        stamped = [head + line + b"\n" for line in lines]
         self._file.write(b"".join(stamped))
         self._file.flush()
         if self._file.tell() > FILE_BYTES:
@@ -95,7 +107,7 @@ class PodLog:
         asyncio.get_running_loop().remove_reader(self._read)
         os.close(self._read)
         if self._rest:
-            self._keep([self._rest])
+            self._keep([self._rest], PART)
         self._file.close()
         for follower in self._followers:
             follower.put_nowait(None)
@@ -117,8 +129,10 @@ class PodLog:
         try:
             if start:
                 yield start
-            live = Ask(timestamps=ask.timestamps)
-            while (lines := await queue.get()) is not None:
-                yield live.shown(lines)
+            left = None if ask.limit is None else ask.limit - len(start)
+            while left != 0 and (lines := await queue.get()) is not None:
+                more = Ask(timestamps=ask.timestamps, limit=left).shown(lines)
+                left = None if left is None else left - len(more)
+                yield more
         finally:
             self._followers.discard(queue)

@@ -95,7 +95,7 @@ class RealContainers:
         if not life.run.running:
             raise LaunchError("the container is not running")
         if not command:
-            raise LaunchError("args must not be empty")
+            raise LaunchError("args must not be empty", config=True)
         request = {**self._request(life), "do": "exec", "pod": life.run.process.id, "argv": command}
         request |= {"terminal": terminal, "env": request["env"] | ({"TERM": "xterm"} if terminal else {})}
         return await self.launcher.start(request, fds)

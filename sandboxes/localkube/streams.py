@@ -6,38 +6,53 @@ import fcntl
 import json
 import os
 import pty
+import secrets
 import signal
 import struct
 import termios
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from starlette.responses import PlainTextResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sandboxes.localkube.kubelet import LaunchError, Life
 from sandboxes.localkube.launcher import Process
-from sandboxes.localkube.objects import Json, bad_request
+from sandboxes.localkube.objects import ApiError, Json, bad_request
 from sandboxes.localkube.podlog import Ask, PodLog
 from sandboxes.localkube.processes import RealContainers, Run
 
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+V5 = "v5.channel.k8s.io"
+PROTOCOLS = (V5, "v4.channel.k8s.io")
+_INTERNAL = "Internal error occurred: "
+_STREAMS = ("stdin", "stdout", "stderr", "tty")
 STDIN, STDOUT, STDERR, STATUS, RESIZE, CLOSE = b"\0", b"\1", b"\2", b"\3", b"\4", b"\xff"
 CHUNK = 32 << 10
+LEAVE_SECONDS = 5.0
+"""For a command to end by itself when its client has gone; a real one is left alone for ever."""
+_NOT_PULLED = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
 
 
-def log_of(pod: Json, run: Run | None, query: Mapping[str, str]) -> PodLog:
-    """The log that a request asks for; 400 in the API's words when there is none."""
-    name, container = pod["metadata"]["name"], main_container(pod, query)
-    previous = query.get("previous") in ("true", "1")
-    if run and len(run.logs) > previous:
-        return run.logs[-1 - previous]
-    if previous:
-        raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
-    status = (pod["status"].get("containerStatuses") or [{"state": {}}])[0]
-    reason = status["state"].get("waiting", {}).get("reason", "ContainerCreating")
-    why = "simulated and has no log" if status.get("containerID") else f"waiting to start: {reason}"
-    raise bad_request(f'container "{container}" in pod "{name}" is {why}')
+def log_of(pod: Json, run: Run | None, query: Mapping[str, str]) -> PodLog | None:
+    """The log that a request asks for, None of a Pod without a node; 400 in the kubelet's words when there is none."""
+    container, previous = main_container(pod, query), query.get("previous") in ("true", "1")
+    if not pod["spec"].get("nodeName"):
+        return None
+    where = f'container "{container}" in pod "{pod["metadata"]["name"]}"'
+    status = pod["status"]["containerStatuses"][0]
+    waiting, ended_before = status["state"].get("waiting"), "terminated" in status["lastState"]
+    if previous and not ended_before:
+        raise bad_request(f"previous terminated {where} not found")
+    if waiting and not ended_before:
+        raise bad_request(f"{where} is waiting to start: {_NOT_PULLED.get(waiting['reason'], waiting['reason'])}")
+    if not run or not run.logs:
+        raise bad_request(f"{where} is simulated and has no log")
+    return run.logs[0 if previous and not waiting else -1]
 
 
 def main_container(pod: Json, query: Mapping[str, str]) -> str:
@@ -47,12 +62,42 @@ def main_container(pod: Json, query: Mapping[str, str]) -> str:
     return name
 
 
-def asked(query: Mapping[str, str]) -> Ask:
-    tail = query.get("tailLines")
-    if tail and not tail.isdigit():
-        raise bad_request(f"tailLines: {tail!r} must be a number not below 0")
+def asked(query: Mapping[str, str], pod: str) -> Ask:
+    """What a request wants of the log of the Pod of that name; 400 or 422 for what makes no sense."""
+    tail, limit = _number(query, pod, "tailLines", 0), _number(query, pod, "limitBytes", 1)
+    since, seconds = query.get("sinceTime", ""), _number(query, pod, "sinceSeconds", 1)
+    if since and seconds:
+        raise _invalid(pod, "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if since:
+        since = f"{_time(since):%Y-%m-%dT%H:%M:%S}"
+    if seconds:
+        since = f"{datetime.now(UTC) - timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S.%f}"
     stamps = query.get("timestamps") in ("true", "1")
-    return Ask(int(tail) if tail else None, query.get("sinceTime", "").rstrip("Z"), stamps)
+    return Ask(tail, since, stamps, limit)
+
+
+def _number(query: Mapping[str, str], pod: str, name: str, least: int) -> int | None:
+    text = query.get(name)
+    if not text:
+        return None
+    if not text.removeprefix("-").isdigit():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if int(text) < least:
+        why = "must be greater than 0" if least else "must be greater than or equal to 0"
+        raise _invalid(pod, f"{name}: Invalid value: {text}: {why}")
+    return int(text)
+
+
+def _invalid(pod: str, why: str) -> ApiError:
+    return ApiError(422, "Invalid", f'PodLogOptions "{pod}" is invalid: {why}', name=pod, kind="PodLogOptions")
+
+
+def _time(text: str) -> datetime:
+    """Of RFC 3339, to whole seconds, as the real API reads it."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise bad_request(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse') from None
 
 
 @dataclass
@@ -65,15 +110,23 @@ class Streams:
     terminal: bool = False
 
     @classmethod
-    def open(cls, *, stdin: bool, terminal: bool) -> "Streams":
+    def open(cls, query: Mapping[str, str]) -> "Streams":
+        """Those that a request asks for; what it does not ask for goes nowhere."""
+        stdin, stdout, stderr, terminal = (query.get(each) in ("true", "1") for each in _STREAMS)
         if terminal:
             ours, theirs = pty.openpty()
             return cls(ours, {STDOUT: ours}, [theirs, os.dup(theirs), os.dup(theirs)], terminal=True)
-        (read_in, write_in), (read_out, write_out), (read_err, write_err) = os.pipe(), os.pipe(), os.pipe()
-        streams = cls(write_in, {STDOUT: read_out, STDERR: read_err}, [read_in, write_out, write_err])
+        read_in, write_in = os.pipe()
+        streams = cls(write_in, {}, [read_in])
+        for channel, wanted in ((STDOUT, stdout), (STDERR, stderr)):
+            streams.theirs.append(streams._output(channel) if wanted else os.open(os.devnull, os.O_WRONLY))
         if not stdin:
             streams.close_input()
         return streams
+
+    def _output(self, channel: bytes) -> int:
+        self.outputs[channel], theirs = os.pipe()
+        return theirs
 
     def close_theirs(self) -> None:
         for fd in self.theirs:
@@ -96,47 +149,62 @@ class Streams:
                 fcntl.ioctl(self.inputs, termios.TIOCSWINSZ, struct.pack("HHHH", size["Height"], size["Width"], 0, 0))
 
 
+def protocol_of(websocket: WebSocket) -> str | None:
+    return next((each for each in PROTOCOLS if each in websocket.scope["subprotocols"]), None)
+
+
+async def refuse(websocket: WebSocket, container: str) -> None:
+    """No such container runs. With v5 the API server has agreed before it asks the kubelet."""
+    problem = f'container not found ("{container}")'
+    if protocol_of(websocket) != V5:
+        await websocket.send_denial_response(PlainTextResponse(problem, 500))
+        return
+    await websocket.accept(V5)
+    await _conclude(websocket, _internal(f"unable to upgrade connection: {problem}"))
+
+
 async def execute(websocket: WebSocket, containers: RealContainers, life: Life, command: list[str]) -> None:
     """Run `command` and carry its streams until it ends; the client's going ends it."""
-    query, problem, process = websocket.query_params, "", None
-    streams = Streams.open(stdin=query.get("stdin") in ("true", "1"), terminal=query.get("tty") in ("true", "1"))
+    streams, protocol, process, status = Streams.open(websocket.query_params), protocol_of(websocket), None, b""
     try:
         process = await containers.execute(life, command, streams.theirs, terminal=streams.terminal)
     except LaunchError as error:
-        problem = f"error executing command in container: {error}"
+        status = _not_executed(error, protocol)
     streams.close_theirs()
-    await websocket.accept(next((each for each in PROTOCOLS if each in websocket.scope["subprotocols"]), None))
+    await websocket.accept(protocol)
     try:
-        status = await _carry(websocket, process, streams) if process else _failure(problem, "InternalError", 126)
+        if process and (code := await _carry(websocket, process, streams)) is not None:
+            status = _ended(code, command, protocol)
+        await _conclude(websocket, status)
+    finally:
+        streams.close()
+        if process:  # what it reads has ended, and what it writes nobody reads
+            await asyncio.wait([process.exited], timeout=LEAVE_SECONDS)
+            await containers.launcher.kill(process, signal.SIGKILL)
+
+
+async def _conclude(websocket: WebSocket, status: bytes) -> None:
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the client has gone
         if status:
             await websocket.send_bytes(STATUS + status)
             await websocket.close()
-    except (WebSocketDisconnect, RuntimeError):
-        pass  # the client has gone
-    finally:
-        if process:
-            await containers.launcher.kill(process, signal.SIGKILL)
-        streams.close()
 
 
-async def _carry(websocket: WebSocket, process: Process, streams: Streams) -> bytes:
-    """The closing status; none when the client went first."""
+async def _carry(websocket: WebSocket, process: Process, streams: Streams) -> int | None:
+    """The command's exit code; None when the client went first."""
     incoming = asyncio.create_task(_from_client(websocket, streams))
     outgoing = [asyncio.create_task(_to_client(websocket, channel, fd)) for channel, fd in streams.outputs.items()]
     try:
         ended: list[asyncio.Future[Any]] = [incoming, process.exited]
         await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
         if not process.exited.done():
-            return b""
+            return None
         await asyncio.wait(outgoing, timeout=2)  # a background child may keep a stream open
     finally:
         for task in (incoming, *outgoing):
             task.cancel()
         await asyncio.gather(incoming, *outgoing, return_exceptions=True)
-    code = process.exited.result().code
-    if code == 0:
-        return b'{"metadata":{},"status":"Success"}'
-    return _failure(f"command terminated with non-zero exit code: exit status {code}", "NonZeroExitCode", code)
+    return process.exited.result().code
 
 
 async def _from_client(websocket: WebSocket, streams: Streams) -> None:
@@ -190,7 +258,28 @@ async def _until(add: Callable[..., None], remove: Callable[[int], bool], fd: in
         remove(fd)
 
 
-def _failure(message: str, reason: str, code: int) -> bytes:
-    causes = {"causes": [{"reason": "ExitCode", "message": str(code)}]}
-    status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "details": causes}
-    return json.dumps(status).encode()
+def _ended(code: int, command: list[str], protocol: str | None) -> bytes:
+    if code == 0:
+        return b'{"metadata":{},"status":"Success"}'
+    how = f"error executing command [{' '.join(command)}], exit code {code}"
+    message = f"command terminated with exit code {code}" if protocol == V5 else how
+    causes = [{"reason": "ExitCode", "message": str(code)}]
+    return _failure(f"command terminated with non-zero exit code: {message}", "NonZeroExitCode", causes=causes)
+
+
+def _not_executed(error: LaunchError, protocol: str | None) -> bytes:
+    """In the words of runc, containerd and the kubelet; with v5 the API server adds its own."""
+    tried = "" if error.config else "unable to start container process: "
+    runtime = f"OCI runtime exec failed: exec failed: {tried}{error}: unknown"
+    exec_id = secrets.token_hex(32)
+    problem = f'error executing command in container: failed to exec in container: failed to start exec "{exec_id}"'
+    return _internal(f"{_INTERNAL if protocol == V5 else ''}{problem}: {runtime}")
+
+
+def _internal(cause: str) -> bytes:
+    return _failure(f"{_INTERNAL}{cause}", "InternalError", causes=[{"message": cause}], code=500)
+
+
+def _failure(message: str, reason: str, *, causes: list[Json], **more: int) -> bytes:
+    status = {"metadata": {}, "status": "Failure", "message": message, "reason": reason, "details": {"causes": causes}}
+    return json.dumps(status | more).encode()
