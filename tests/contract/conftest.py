@@ -16,6 +16,7 @@ from tests.contract import judges
 from tests.contract.kube import Judge, Kube, until
 from tests.contract.sightings import Seen
 
+pytest.register_assert_rewrite("tests.contract.lives")
 ON = os.environ.get("CONTRACT_ON", "localkube").split(",")
 NAMESPACES = "/api/v1/namespaces"
 

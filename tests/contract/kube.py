@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sandboxes.cluster.client import JSON, ClusterClient, connect, lines
@@ -28,7 +28,8 @@ OWN_TO_A_RUN = ("name", "uid", "version", "sandbox_id", "ip", "node", "created_a
 
 @dataclass(frozen=True)
 class Judge:
-    """A running cluster. `compact` makes it forget all versions before now."""
+    """A running cluster. `compact` makes it forget all versions before now; `server` is what a container needs to serve
+    a page at port 49983 after a second; `limits`: it can hold a container to its memory limit."""
 
     name: str
     version: str
@@ -36,6 +37,8 @@ class Judge:
     image: str
     other_image: str
     compact: Callable[[], None]
+    server: Json = field(default_factory=dict)
+    limits: bool = True
 
 
 @dataclass(frozen=True)
