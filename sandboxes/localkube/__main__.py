@@ -174,6 +174,8 @@ def main() -> None:
     launcher = Launcher(shape | {"mounts": [[str(source), str(destination)] for source, destination in mounts]})
     if launcher.refused:
         log.warning("%s", launcher.refused)
+    elif not launcher.limits:
+        log.warning("no limits: control groups cannot be written here, so Pods may take what memory they want")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn hands the signal on when it has closed everything
     try:
         with asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto").get_loop_factory()) as runner:
