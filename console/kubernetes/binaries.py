@@ -9,15 +9,28 @@ from pathlib import Path
 
 from console.up.options import ROOT
 
-MODULE = ROOT / "deploy" / "singlenode"
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
-    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
-    "kubectl": "k8s.io/kubernetes/cmd/kubectl",
-}
+
+@dataclass(frozen=True)
+class Module:
+    """A Go module that pins programs as its tools. `packages`: by the program's name."""
+
+    folder: Path
+    packages: dict[str, str]
+
+
+KUBERNETES = Module(
+    ROOT / "deploy" / "singlenode",
+    {
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+        "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+        "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+        "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+        "kubectl": "k8s.io/kubernetes/cmd/kubectl",
+    },
+)
+KWOK = Module(KUBERNETES.folder / "kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
+"""Plays nodes without machines, for tests. A module of its own, because it needs newer Kubernetes libraries."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Binaries:
 
     built: Path
     given: Path | None
+    module: Module = KUBERNETES
 
     def path(self, name: str) -> Path:
         if self.given and is_program(self.given / name):
@@ -33,7 +47,7 @@ class Binaries:
         return self.built / name
 
     def missing(self) -> list[str]:
-        return [name for name in PACKAGES if not is_program(self.path(name))]
+        return [name for name in self.module.packages if not is_program(self.path(name))]
 
 
 def given() -> Path | None:
@@ -48,8 +62,8 @@ def cache() -> Path:
     return Path(own).absolute() if own else (Path(general) if general else Path.home() / ".cache") / "agentbox"
 
 
-def built_folder(go_version: str) -> Path:
-    pinned = (MODULE / "go.sum").read_bytes()
+def built_folder(module: Module, go_version: str) -> Path:
+    pinned = (module.folder / "go.sum").read_bytes()
     return cache() / "kubernetes" / hashlib.sha256(pinned + go_version.encode()).hexdigest()[:16]
 
 
@@ -59,6 +73,6 @@ def is_program(path: Path) -> bool:
 
 def kubernetes_version() -> str:
     """As pinned in go.mod, such as v1.34.4."""
-    lines = (MODULE / "go.mod").read_text().splitlines()
+    lines = (KUBERNETES.folder / "go.mod").read_text().splitlines()
     words = next(line.split() for line in lines if line.split()[:1] == ["k8s.io/kubernetes"])
     return words[1]

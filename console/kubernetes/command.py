@@ -18,7 +18,7 @@ from console.up.options import ROOT
 from console.up.problem import Problem
 
 from . import build, cleanup, cluster, facts, machine, tools
-from .binaries import Binaries
+from .binaries import KUBERNETES, KWOK, Binaries
 from .place import Place
 
 DETACH_LIMIT = 180.0
@@ -47,7 +47,8 @@ def main(arguments: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     described = argparse.ArgumentParser(prog="manage.py kubernetes", description="A real Kubernetes on this machine.")
     verbs = described.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("build", help="build the pinned programs, or find them built")
+    building = verbs.add_parser("build", help="build the pinned programs, or find them built")
+    building.add_argument("--kwok", action="store_true", help="also kwok, whose fake nodes tests use")
     up = verbs.add_parser("up", help="build, start and watch; Ctrl-C stops")
     up.add_argument("--detach", action="store_true", help="return when it is ready, and let it run")
     up.add_argument("--state", type=Path, default=default_state(), help="its folder (default: %(default)s)")
@@ -60,9 +61,10 @@ def default_state() -> Path:
     return Path(os.environ.get("AGENTBOX_VAR") or ROOT / "var") / "kubernetes"
 
 
-def run_build(_chosen: argparse.Namespace, console: Console) -> int:
-    found = build.build(console)
-    console.print(f"Built programs are in {found.built}", soft_wrap=True)
+def run_build(chosen: argparse.Namespace, console: Console) -> int:
+    for module in [KUBERNETES, KWOK] if chosen.kwok else [KUBERNETES]:
+        found = build.build(console, module)
+        console.print(f"{', '.join(module.packages)}: built programs are in {found.built}", soft_wrap=True)
     return 0
 
 

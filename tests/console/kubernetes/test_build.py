@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from console.kubernetes import binaries, build
-from console.kubernetes.binaries import PACKAGES
+from console.kubernetes.binaries import KUBERNETES, KWOK
 from console.up.problem import Problem
 
 GO = """#!/bin/sh
@@ -49,7 +49,7 @@ def test_everything_is_built_once_and_used_again(log: Path, tmp_path: Path) -> N
     found = build.build(console)
     assert found.missing() == []
     assert found.built.parent == tmp_path / "cache" / "kubernetes"
-    assert sorted(path.name for path in found.built.iterdir()) == sorted(PACKAGES)
+    assert sorted(path.name for path in found.built.iterdir()) == sorted(KUBERNETES.packages)
     assert "kubelet is built (0 s)" in console.export_text()
     log.unlink()
     assert build.build(console) == found
@@ -62,6 +62,17 @@ def test_programs_know_their_version_and_nothing_of_this_machine(log: Path) -> N
     assert "-trimpath" in line
     assert "-X k8s.io/component-base/version.gitVersion=v1.34.4" in line
     assert "-X k8s.io/component-base/version.gitMinor=34" in line
+
+
+def test_kwok_is_built_from_its_own_module_and_only_when_asked_for(log: Path) -> None:
+    build.build(Console(quiet=True))
+    assert "sigs.k8s.io/kwok" not in log.read_text()
+    log.unlink()
+    found = build.build(Console(quiet=True), KWOK)
+    assert [path.name for path in found.built.iterdir()] == ["kwok"]
+    line = log.read_text()
+    assert line.strip().endswith("sigs.k8s.io/kwok/cmd/kwok")
+    assert "v1.34" not in line
 
 
 def test_what_kubebuilder_assets_has_is_not_built(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +88,7 @@ def test_what_kubebuilder_assets_has_is_not_built(log: Path, tmp_path: Path, mon
 
 
 def test_with_all_programs_given_go_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in PACKAGES:
+    for name in KUBERNETES.packages:
         program(tmp_path / name)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -88,7 +99,7 @@ def test_a_build_that_fails_says_what_go_said_and_leaves_nothing(log: Path, tmp_
     program(tmp_path / "bin" / "go", FAILING)
     with pytest.raises(Problem, match=r"etcd cannot be built: go: go.mod requires go >= 1.24.0"):
         build.build(Console(quiet=True))
-    assert list(binaries.built_folder("go1.20.0").iterdir()) == []
+    assert list(binaries.built_folder(KUBERNETES, "go1.20.0").iterdir()) == []
 
 
 def test_a_go_that_does_not_run_is_named(log: Path, tmp_path: Path) -> None:
@@ -100,7 +111,8 @@ def test_a_go_that_does_not_run_is_named(log: Path, tmp_path: Path) -> None:
 def test_the_cache_is_keyed_by_the_pinned_modules_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("AGENTBOX_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    one, other = binaries.built_folder("go1.24.0"), binaries.built_folder("go1.25.0")
-    assert one.parent == other.parent == tmp_path / "agentbox" / "kubernetes"
-    assert one != other
-    assert len(one.name) == 16
+    keys = [(KUBERNETES, "go1.24.0"), (KUBERNETES, "go1.25.0"), (KWOK, "go1.24.0")]
+    folders = [binaries.built_folder(module, version) for module, version in keys]
+    assert {folder.parent for folder in folders} == {tmp_path / "agentbox" / "kubernetes"}
+    assert len(set(folders)) == 3
+    assert len(folders[0].name) == 16
