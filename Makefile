@@ -12,7 +12,7 @@ PURE := $(PURE),pools/documents.py,pools/isolation.py,pools/pod_template.py
 PURE := $(PURE),sandboxes/cluster/snapshot.py,sandboxes/cluster/manifest.py,sandboxes/cluster/errors.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench format clean kubernetes test-kubernetes
+.PHONY: help run test check bench format clean kubernetes test-kubernetes bench-kubernetes
 
 help:  ## Show the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -35,7 +35,7 @@ else
 endif
 
 test-kubernetes: $(READY)  ## The tests that need the real Kubernetes: make test-kubernetes [ARGS="-k name"]
-	@$(PY) manage.py kubernetes build
+	@$(PY) manage.py kubernetes build --kwok
 	@$(PY) -m pytest tests/kubernetes $(ARGS)
 
 check: $(READY)  ## Lint, format, types, architecture, migrations, vendored files
@@ -49,6 +49,10 @@ check: $(READY)  ## Lint, format, types, architecture, migrations, vendored file
 
 bench: $(READY)  ## Measure, beside the bars of the design: make bench [ARGS="claims"]
 	@$(PY) -m tests.bench $(ARGS)
+
+bench-kubernetes: $(READY)  ## Measure bursts on the real Kubernetes, beside a peer's figures: make bench-kubernetes
+	@$(PY) manage.py kubernetes build --kwok
+	@$(PY) -m tests.bench.kubernetes
 
 format: $(READY)  ## Format the code and sort the imports
 	@$(PY) -m ruff check --fix-only -q

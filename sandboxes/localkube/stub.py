@@ -37,6 +37,10 @@ class Stub:
     def remove(self, address: str) -> None:
         self._control.send(address.encode())
 
+    def close(self) -> None:
+        self._control.close()
+        self._process.wait()
+
 
 class Daemons:
     """Serves the sockets that `control` hands over: all in one epoll set, which the loop watches as one file."""

@@ -18,6 +18,11 @@ def seconds(stack: Stack) -> dict[str, float]:
     return {name: sum(own(everybody[pid]) for pid in family(stack.pid(name), everybody)) for name in NAMES}
 
 
+def of_process(pid: int) -> float:
+    """CPU seconds since it started."""
+    return own(dict(leftovers.everybody())[pid])
+
+
 def own(fields: list[str]) -> float:
     return sum(int(fields[place]) for place in (USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM)) / TICKS
 

@@ -10,7 +10,7 @@ from statistics import median, quantiles
 from rich.console import Console
 from rich.table import Table
 
-console = Console() if sys.stdout.isatty() else Console(width=110)
+console = Console() if sys.stdout.isatty() else Console(width=130)
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Row:
     measured: float
     bar: float | None = None
     unit: str = "ms"
+    others: tuple[str, ...] = ()
+    """What somebody else measured, a text for each of the table's further columns."""
 
     @property
     def verdict(self) -> str:
@@ -31,13 +33,14 @@ class Row:
         return "[yellow]misses[/]" if self.measured <= 2 * self.bar else "[red]misses by > 2x[/]"
 
 
-def show(title: str, rows: Iterable[Row]) -> None:
-    table = Table("what", "measured", "bar", "", title=title, title_justify="left", title_style="bold")
-    for column in table.columns[1:3]:
+def show(title: str, rows: Iterable[Row], others: tuple[str, ...] = ()) -> None:
+    """`others` are the headings of further columns."""
+    table = Table("what", "measured", "bar", "", *others, title=title, title_justify="left", title_style="bold")
+    for column in [*table.columns[1:3], *table.columns[4:]]:
         column.justify = "right"
     for row in rows:
         bar = "" if row.bar is None else f"≤ {figure(row.bar)} {row.unit}"
-        table.add_row(row.what, f"{figure(row.measured)} {row.unit}", bar, row.verdict)
+        table.add_row(row.what, f"{figure(row.measured)} {row.unit}", bar, row.verdict, *row.others)
     console.print(table)
 
 

@@ -50,6 +50,10 @@ class SingleNode:
     def client(self) -> ClusterClient:
         return connect(self.kubeconfig, "agentbox")
 
+    def pid(self, name: str) -> int:
+        """Of a part (console.kubernetes.programs)."""
+        return int(json.loads((self.state / "run" / f"{name}.pid").read_text())["pid"])
+
     def kubectl(self, *arguments: str) -> str:
         command = [self.facts["kubectl"], "--kubeconfig", self.kubeconfig, *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
