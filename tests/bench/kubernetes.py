@@ -252,7 +252,7 @@ def main() -> int:
         bench = Bench(cluster, stack, api, database)
         stack.execute("UPDATE pools_quota SET max_sandboxes = 50000")
         stack.execute("UPDATE pools_cluster SET create_rate = %s", [CREATE_RATE])
-        stack.execute("UPDATE pools_scalinggroup SET max_starting = 1000")
+        stack.execute("UPDATE pools_scalinggroup SET max_starting = %s", [POOL])
         for number in range(RUNS):
             began = time.monotonic()
             asyncio.run(bench.run())
