@@ -32,11 +32,12 @@ else
 	@$(PY) -m coverage combine -q
 	@$(PY) -m coverage report
 	@$(PY) -m coverage report --include=$(PURE) --fail-under=100
+	@echo "Left out: the tests on a real Kubernetes, which need root and Go (make test-kubernetes)"
 endif
 
 test-kubernetes: $(READY)  ## The tests that need the real Kubernetes: make test-kubernetes [ARGS="-k name"]
 	@$(PY) manage.py kubernetes build --kwok
-	@$(PY) -m pytest tests/kubernetes $(ARGS)
+	@CONTRACT_ON=kubernetes $(PY) -m pytest tests/kubernetes tests/contract $(ARGS)
 
 check: $(READY)  ## Lint, format, types, architecture, migrations, vendored files
 	@$(PY) -m ruff check
