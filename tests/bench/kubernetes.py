@@ -2,7 +2,7 @@
 
 Every run is: 500 Pods without us, as a measure of the machine; fill a pool of 500; 500 claims at once, the pool being
 refilled meanwhile; kill those; 2,000 claims at once on a full pool; and, on a full pool without refill, one claim after
-another. Nothing is asserted.
+another. Then, on the real node, claims of real Pods. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from sandboxes.cluster.client import ClusterClient
 from sandboxes.cluster.errors import Transient
 from tests.kubernetes import single_node
 from tests.kubernetes.crowded import crowded
+from tests.kubernetes.make_run import make_run
 from tests.kubernetes.single_node import SingleNode
 from tests.stack import Stack, until
 
-from . import bare, cpu
+from . import bare, cpu, real_pods
 from .sizes import left
 from .table import Row, console, percentile, show
 from .trainers import Trainers, trainers
@@ -248,7 +249,15 @@ def connected(stack: Stack) -> psycopg.Connection[tuple[int]]:
 
 def main() -> int:
     console.print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} CPUs, Python {sys.version.split()[0]}")
-    with single_node.shared() as cluster, crowded(cluster) as (stack, api), connected(stack) as database:
+    with single_node.shared() as cluster:
+        measure_bursts(cluster)
+        with make_run(cluster) as stack:
+            asyncio.run(real_pods.measure(stack))
+    return 0
+
+
+def measure_bursts(cluster: SingleNode) -> None:
+    with crowded(cluster) as (stack, api), connected(stack) as database:
         bench = Bench(cluster, stack, api, database)
         stack.execute("UPDATE pools_quota SET max_sandboxes = 50000")
         stack.execute("UPDATE pools_cluster SET create_rate = %s", [CREATE_RATE])
@@ -262,7 +271,6 @@ def main() -> int:
     show(title, rows(bench.figures), PEERS)
     for reason, count in bench.figures.failures.items():
         console.print(f"  [red]{count} x {reason}[/]")
-    return 0
 
 
 if __name__ == "__main__":

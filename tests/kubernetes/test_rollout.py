@@ -15,6 +15,7 @@ from e2b.exceptions import SandboxException
 from console.kubernetes.account import RIGHTS
 from deploy.oci.registry import push
 from tests.kubernetes.images import busybox
+from tests.kubernetes.make_run import make_run, pods
 from tests.kubernetes.single_node import SingleNode
 from tests.kubernetes.test_rights import only
 from tests.stack import Stack, until
@@ -26,14 +27,8 @@ OTHER, WRONG = "tests/other:1", "nowhere/thing:1"
 
 @pytest.fixture(scope="module")
 def stack(cluster: SingleNode) -> Iterator[Stack]:
-    """On the cluster that runs already; it goes on afterwards."""
-    stack = Stack("--cluster", "kubernetes", folder=cluster.state.parent)
-    stack.start()
-    yield stack
-    assert stack.stop() == 0, stack.said()
-    for name in pods(cluster):  # the cluster outlives the stack
-        cluster.client.delete(name)
-    until(lambda: not pods(cluster), 60)
+    with make_run(cluster) as stack:
+        yield stack
 
 
 @pytest.fixture
@@ -42,10 +37,6 @@ def full(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
         monkeypatch.setenv(name, value)
     until(lambda: stack.count("idle") >= IDLE, 120, stack.said)
     return stack
-
-
-def pods(cluster: SingleNode) -> set[str]:
-    return {pod.name for pod in cluster.client.list_pods()[0]}
 
 
 def settled(stack: Stack, cluster: SingleNode) -> bool:
