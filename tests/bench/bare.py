@@ -11,7 +11,7 @@ from sandboxes.cluster.manifest import PodSpec, manifest
 from tests.kubernetes.fake_nodes import PLACEMENT
 from tests.stack import until
 
-WORKERS = 8
+WORKERS = 32
 LIMIT = 120.0
 SPEC = PodSpec(
     name="",
