@@ -51,6 +51,15 @@ type Attempt = tuple[str, ClusterError | str]
 """A sandbox id and the Pod's uid, or why not."""
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Made by these threads, and none begun after `until` (monotonic): a slow API server must not carry a run beyond
+    its task's time limit, which would lose what it answered."""
+
+    threads: ThreadPoolExecutor
+    until: float
+
+
 @dataclass(slots=True)
 class Sorted:
     """The outcome of a batch of creates, by what to do with the rows."""
@@ -70,10 +79,11 @@ def drain(cluster_id: int) -> int:
         started = worked = time.monotonic()
         creates, deletes = buckets(cluster, started)
         done = 0
-        with ThreadPoolExecutor(WORKERS) as workers:
+        with ThreadPoolExecutor(WORKERS) as threads:
+            calls = Calls(threads, until=started + BUDGET)
 
             def step() -> int:
-                steps = create_some(cluster, api, creates, workers) + delete_some(cluster, api, deletes, workers)
+                steps = create_some(cluster, api, creates, calls) + delete_some(cluster, api, deletes, calls)
                 if steps:
                     save(held, creates)
                 return steps
@@ -108,11 +118,11 @@ def save(held: leases.Held, bucket: Bucket) -> None:
         )
 
 
-def create_some(cluster: Cluster, api: client.ClusterClient, bucket: Bucket, workers: ThreadPoolExecutor) -> int:
+def create_some(cluster: Cluster, api: client.ClusterClient, bucket: Bucket, calls: Calls) -> int:
     """One batch of creates; 0 when nothing waits or nothing may go now."""
     waiting = pending(cluster.pk)
     granted = bucket.take(len(waiting), time.monotonic())
-    attempts = attempt(workers, lambda pod: api.create(manifest(pod)), waiting[:granted])
+    attempts = attempt(calls, lambda pod: api.create(manifest(pod)), waiting[:granted])
     outcome = sort_creates(attempts)
     if outcome.throttled:
         bucket.halve()
@@ -169,18 +179,20 @@ def as_spec(sandbox_id: str, team: str, env: str, pool: str, image: str, *shape_
 
 
 def attempt[T: PodSpec | tuple[str, str]](
-    workers: ThreadPoolExecutor, call: Callable[[T], str | None], items: Sequence[T]
+    calls: Calls, call: Callable[[T], str | None], items: Sequence[T]
 ) -> list[Attempt]:
-    """Call for each item side by side; what the cluster said of each."""
+    """Call for each item side by side; what the cluster said of each that was asked in time."""
 
-    def one(item: T) -> Attempt:
+    def one(item: T) -> Attempt | None:
+        if time.monotonic() > calls.until:
+            return None
         sandbox_id = item.sandbox_id if isinstance(item, PodSpec) else item[0]
         try:
             return sandbox_id, call(item) or ""
         except ClusterError as error:
             return sandbox_id, error
 
-    return list(workers.map(one, items))
+    return [answer for answer in calls.threads.map(one, items) if answer]
 
 
 def sort_creates(attempts: Sequence[Attempt]) -> Sorted:
@@ -203,7 +215,7 @@ def sort_creates(attempts: Sequence[Attempt]) -> Sorted:
     return outcome
 
 
-def delete_some(cluster: Cluster, api: client.ClusterClient, bucket: Bucket, workers: ThreadPoolExecutor) -> int:
+def delete_some(cluster: Cluster, api: client.ClusterClient, bucket: Bucket, calls: Calls) -> int:
     """One batch of deletes. An accepted delete stays stopping until the watch says that the Pod is gone."""
     rows = transitions.run(
         f"""SELECT s.id, s.pod_uid FROM sandboxes_sandbox s
@@ -213,7 +225,7 @@ def delete_some(cluster: Cluster, api: client.ClusterClient, bucket: Bucket, wor
         [cluster.pk, BATCH],
     )
     granted = bucket.take(len(rows), time.monotonic())
-    attempts = attempt(workers, lambda row: api.delete(pod_name(row[0]), row[1]), rows[:granted])
+    attempts = attempt(calls, lambda row: api.delete(pod_name(row[0]), row[1]), rows[:granted])
     gone = [id_ for id_, answer in attempts if isinstance(answer, Gone | PreconditionFailed)]
     if any(isinstance(answer, Throttled) for _, answer in attempts):
         bucket.halve()

@@ -103,6 +103,16 @@ def test_a_cluster_that_does_not_answer_delays_and_names_itself(pool: Pool, kube
     assert row.retry_at > timezone.now() - timedelta(seconds=1)
 
 
+def test_a_run_begins_no_call_after_its_time(kube: Kube, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain, "BUDGET", 0.0)
+    insert(pool, 3)
+    assert drain.drain(pool.cluster_id) == 0
+    assert kube.names() == set()
+    assert {row.state for row in Sandbox.objects.all()} == {"pending"}, "the next run does it"
+    monkeypatch.undo()
+    assert drain.drain(pool.cluster_id) == 3
+
+
 def test_each_refusal_is_put_where_it_belongs() -> None:
     outcome = drain.sort_creates(
         [
