@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import product
 
 import pytest
 import yaml
@@ -18,6 +17,7 @@ from tests.kubernetes.images import busybox
 from tests.kubernetes.make_run import make_run, pods
 from tests.kubernetes.single_node import SingleNode
 from tests.kubernetes.test_rights import only
+from tests.sandboxes.cluster.test_rbac import rights
 from tests.stack import Stack, until
 
 pytestmark = pytest.mark.timeout(600)
@@ -88,23 +88,15 @@ def claim(image: str) -> Sandbox:
 
 def test_the_run_needed_all_of_its_rights_and_no_others(full: Stack, cluster: SingleNode) -> None:
     """The API server's own record of what the product asked, beside deploy/base/rbac.yaml."""
+    documents = list(yaml.safe_load_all(RIGHTS.read_text()))
     answered = [json.loads(line) for line in (cluster.state / "logs" / "audit.log").read_text().splitlines()]
     assert {call["responseStatus"]["code"] for call in answered} <= {200, 201, 404, 409, 410, 429}
-    assert {tuple(asked(call["verb"], **call["objectRef"])) for call in answered} == granted()
+    assert {tuple(asked(call["verb"], **call["objectRef"])) for call in answered} == rights(documents)
 
 
 def asked(verb: str, resource: str, namespace: str = "", name: str = "", subresource: str = "", **_: str) -> list[str]:
     named = name if resource == "namespaces" else ""
     return [verb, f"{resource}/{subresource}" if subresource else resource, "" if named else namespace, named]
-
-
-def granted() -> set[tuple[str, ...]]:
-    found: set[tuple[str, ...]] = set()
-    for role in yaml.safe_load_all(RIGHTS.read_text()):
-        for rule in role.get("rules", []):
-            places = [role["metadata"].get("namespace", "")], rule.get("resourceNames", [""])
-            found |= set(product(rule["verbs"], rule["resources"], *places))
-    return found
 
 
 def test_without_the_right_to_patch_such_a_claim_fails_and_says_so(full: Stack, cluster: SingleNode) -> None:
