@@ -37,8 +37,9 @@ NOT_USABLE = "image_not_usable"
 NOT_READY = "image_not_ready"
 NOT_POSSIBLE = "image_not_possible"
 STUCK = IMAGE | CONFIG | {"CrashLoopBackOff"}
-EVENT_LOOKS = 20
-"""A kubelet's events come a little after the status that they explain: five seconds at most are waited for them."""
+LOOKS, LOOKS_FOR_LOST = 20, 10
+"""A kubelet's events come a little after the status that they explain: they are waited for, five seconds at most for a
+Pod that ended by itself, and one for a Pod that somebody deletes."""
 
 
 class Images:
@@ -75,32 +76,43 @@ class Images:
         while await patient(gone, until, pause):
             pause = min(pause * 1.2, LONGEST_PAUSE)
             pod = await self._look(api, before)
-            if pod.deleting or pod.reason:
-                return f"its Pod does not stay ({ending(pod)})"
+            if pod is None or pod.deleting or pod.reason:
+                await self._blame(api, before, image)
+                return f"its Pod does not stay ({ending(pod) if pod else 'it has gone'})"
             if pod.finished:
-                raise not_usable(image, await self._why_ended(api, pod))
+                words = await self._said(api, pod, LOOKS)
+                raise not_usable(image, words or f"its container has ended ({ending(pod)})")
             if pod.waiting_reason in STUCK:
                 raise not_usable(image, pod.waiting_message or pod.waiting_reason)
             if pod.ready and pod.container_id != before.container_id:
                 return ""
         raise not_ready(image)
 
-    async def _look(self, api: client.ClusterClient, before: PodSnapshot) -> PodSnapshot:
-        """The Pod now; as it was, when the cluster does not answer just now. Raises Gone, Rejected."""
+    async def _look(self, api: client.ClusterClient, before: PodSnapshot) -> PodSnapshot | None:
+        """The Pod now, None if it has gone; as it was, when the cluster does not answer just now. Raises Rejected."""
         try:
             return await self._call(api.read, before.name)
-        except (Gone, Rejected):
+        except Gone:
+            return None
+        except Rejected:
             raise
         except ClusterError:
             return before
 
-    async def _why_ended(self, api: client.ClusterClient, pod: PodSnapshot) -> str:
+    async def _blame(self, api: client.ClusterClient, pod: PodSnapshot, image: str) -> None:
+        """A Pod that ended for its image is soon deleted, and another would end like it. Raises Refusal."""
+        words = await self._said(api, pod, LOOKS_FOR_LOST)
+        if f'"{image}"' in words:
+            raise not_usable(image, words)
+
+    async def _said(self, api: client.ClusterClient, pod: PodSnapshot, looks: int) -> str:
+        """A kubelet's words about a container that did not start, "" if there are none."""
         with suppress(ClusterError):
-            for look in range(EVENT_LOOKS):
+            for look in range(looks):
                 if words := await self._call(api.why_not_started, pod.uid):
                     return words
                 await asyncio.sleep(PAUSE * 1.15**look)
-        return f"its container has ended ({ending(pod)})"
+        return ""
 
     async def _call[**P, R](self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))

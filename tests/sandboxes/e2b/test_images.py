@@ -127,6 +127,19 @@ def test_a_wrong_image_is_refused_in_the_registrys_words_and_ends_one_sandbox(cl
     assert cluster.pod(second).image == ENVS
 
 
+def test_a_wrong_image_is_blamed_although_its_pod_is_deleted_first(cluster: Cluster) -> None:
+    """The watcher sees the end of the Pod, too, and then it does not stay for long."""
+    first, second = cluster.idle(), cluster.idle()
+    with ThreadPoolExecutor(1) as caller:
+        asked = caller.submit(cluster.create, **{"agentbox/image": WRONG})
+        wait_until(lambda: cluster.pod(first).finished)
+        cluster.api.delete(first.pod_name)
+        answer = asked.result()
+    assert (answer.status_code, answer.json()["error_code"]) == (400, "image_not_usable")
+    second.refresh_from_db()
+    assert second.state == "idle", "another would have ended like the first"
+
+
 def test_who_leaves_during_the_pull_leaves_nothing(cluster: Cluster) -> None:
     row = cluster.idle()
     cluster.simulate(start_median=30)
