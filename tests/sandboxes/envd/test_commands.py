@@ -25,7 +25,7 @@ from tests.sandboxes.envd.daemon import Daemon, ending, enveloped, output, read_
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
