@@ -52,8 +52,8 @@ class Refusal:
 
 
 OTHER_NODE = Refusal(("node(s) didn't match Pod's node affinity/selector",), final=True)
-_NOT_HELPFUL = "Preemption is not helpful for scheduling"
-_NO_VICTIMS = "No preemption victims found for incoming pod"
+_PREEMPTION = {True: "Preemption is not helpful for scheduling", False: "No preemption victims found for incoming pod"}
+"""What emptying the node would do, by whether its refusal is final."""
 TAINTED = Refusal(("node(s) had untolerated taint(s)",), final=True)
 
 
@@ -62,11 +62,7 @@ def no_room(refusals: list[Refusal]) -> str:
     if not refusals:
         return "no nodes available to schedule pods"
     why = _counted(reason for refusal in refusals for reason in refusal.reasons)
-    help_words = {
-        True: "Preemption is not helpful for scheduling",
-        False: "No preemption victims found for incoming pod",
-    }
-    preemption = _counted(help_words[refusal.final] for refusal in refusals)
+    preemption = _counted(_PREEMPTION[refusal.final] for refusal in refusals)
     none = f"0/{len(refusals)} nodes are available"
     return f"{none}: {why}. no new claims to deallocate, preemption: {none}: {preemption}."
 
