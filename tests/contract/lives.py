@@ -6,8 +6,9 @@ import json
 import re
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ from tests.contract.kube import LIMIT, Answer, Json, Kube, told, until
 from tests.contract.sightings import Seen
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+HANDSHAKES = 3
 """Channels of a stream into a Pod; the last, of v5, says that one of the others has ended."""
 
 
@@ -114,15 +116,20 @@ def session(
     configuration = kube.client.api.configuration
     token = configuration.auth_settings().get("BearerToken")
     url = f"{configuration.host}{kube.pods}/{name}/exec?{urlencode({'command': command, **streams}, doseq=True)}"
-    with connect(
-        url.replace("http", "ws", 1),
-        subprotocols=[protocol],  # type: ignore[list-item]
-        additional_headers={"Authorization": token["value"]} if token else {},
-        ssl=_trust(configuration) if url.startswith("https") else None,
-        proxy=None,
-    ) as socket:
+    trust = _trust(configuration) if url.startswith("https") else None
+    headers = {"Authorization": token["value"]} if token else {}
+    with _connected(url.replace("http", "ws", 1), protocol, headers, trust) as socket:
         assert socket.subprotocol == protocol
         yield socket
+
+
+def _connected(url: str, protocol: str, headers: dict[str, str], trust: ssl.SSLContext | None) -> ClientConnection:
+    """containerd now and then never answers for a command that ends at once: then it is asked again."""
+    ask = partial(connect, url, subprotocols=[protocol], additional_headers=headers, ssl=trust, proxy=None)
+    for _ in range(HANDSHAKES - 1):
+        with suppress(TimeoutError):
+            return ask()
+    return ask()
 
 
 def _trust(configuration: Any) -> ssl.SSLContext:

@@ -36,12 +36,13 @@ def test_an_evicted_pod_has_failed_whatever_its_policy(evicting: Kube, policy: s
     evicting.delete(name)
     assert (found.phase, found.reason, found.ready) == ("Failed", "Evicted", False)
     assert found.message
-    assert (found.terminated_reason, found.exit_code) == ("Error", 137)
+    assert found.exit_code == 137
+    assert found.terminated_reason in {"Error", "ContainerStatusUnknown"}, "the kubelet may lose sight of it"
     assert "terminated" in container_state(pod)
     assert without_cause(seen.stable(pod)) == without_cause(seen(f"evicted-{policy.lower()}", pod))
     assert said(evicting, name, "Evicted", "")["message"] == found.message
 
 
 def without_cause(pod: Json) -> Json:
-    """What was lacking, and how much of it, is another matter each time."""
-    return told(parse(pod)) | {"message": ""}
+    """What was lacking, how much of it, and whether the end of the container was seen, differ each time."""
+    return told(parse(pod)) | {"message": "", "terminated_reason": ""}
